@@ -1,0 +1,4 @@
+//! .
+pub enum Action {}
+pub struct Policy;
+pub fn decide() {}

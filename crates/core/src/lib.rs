@@ -1,0 +1,28 @@
+//! What happened, what it means, what is next.
+//!
+//! A session is an append-only log of [`event`]s. [`state`] is its fold, [`decide`] says what is
+//! next, [`prompt`] is what the model reads. Everything here is a pure function of its arguments:
+//! time, identifiers and randomness come in as values, and nothing here opens, waits or fails.
+//!
+//! Reading order, about an hour: [`message`], [`event`], [`state`], [`mod@decide`], [`gate`],
+//! [`effects`], [`budget`], [`prompt`], then the small traits in [`provider`], [`tool`] and
+//! [`store`].
+
+pub mod arguments;
+pub mod budget;
+pub mod decide;
+pub mod effects;
+pub mod event;
+pub mod gate;
+pub mod hash;
+pub mod message;
+pub mod prompt;
+pub mod provider;
+pub mod recover;
+pub mod state;
+pub mod store;
+pub mod tool;
+
+pub use decide::{Action, Policy, decide};
+pub use event::{Entry, Event};
+pub use state::State;

@@ -1,0 +1,2 @@
+//! .
+pub struct State;

@@ -1,0 +1,127 @@
+//! What a tool is to the core: a declaration, a check and a run.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    effects::{Effects, Repeat},
+    gate::BoxFuture,
+    message::{CallId, ToolResult},
+    store::SessionId,
+};
+
+/// The declaration of a tool: what the model reads of it, and what the harness needs to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// `[A-Za-z0-9_-]{1,64}`, the names that every provider takes.
+    pub name: String,
+    /// What it does and when to use it, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments; its top is an object.
+    pub input: Value,
+    /// What it may do to the world.
+    pub effects: Effects,
+    /// How safe it is to run again.
+    pub repeat: Repeat,
+    /// Time limit of one call in milliseconds.
+    pub timeout_ms_max: u64,
+    /// True for a tool that is meant to be asked the same again and again: exempt from the
+    /// loop stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub polls: bool,
+    /// The argument that names what the call works on. Calls on different resources need no
+    /// order between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+}
+
+/// Time limit of one tool call in milliseconds where its declaration has none.
+pub const TIMEOUT_MS_DEFAULT: u64 = 120_000;
+
+impl ToolSpec {
+    /// A declaration that promises nothing: worst-case effects, repeat `once`, any object as
+    /// arguments.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            input: serde_json::json!({ "type": "object" }),
+            effects: Effects::default(),
+            repeat: Repeat::default(),
+            timeout_ms_max: TIMEOUT_MS_DEFAULT,
+            polls: false,
+            resource: None,
+        }
+    }
+
+    /// Whether calls of this tool run beside each other: they only read, and a second run does
+    /// no harm.
+    pub fn side_by_side(&self) -> bool {
+        self.effects.only_reads() && matches!(self.repeat, Repeat::Pure | Repeat::Idempotent)
+    }
+}
+
+/// One run of one call.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// The session.
+    pub session: SessionId,
+    /// The call.
+    pub call: CallId,
+    /// The same for all attempts of one call, and for no other call.
+    pub key: String,
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    /// The checked arguments, a JSON object.
+    pub arguments: Value,
+}
+
+/// A tool that ran and failed, in words for the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolError {
+    /// What went wrong and what to do instead.
+    pub message: String,
+    /// What was established all the same, such as an exit status.
+    pub evidence: Option<Value>,
+}
+
+impl ToolError {
+    /// A failure in words, without evidence.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), evidence: None }
+    }
+}
+
+/// What a tool knows of an earlier attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Probed {
+    /// It happened.
+    Done(ToolResult),
+    /// It did not happen.
+    Absent,
+    /// It can't be told.
+    Unknown,
+}
+
+/// A tool. Dropping the future of a run aborts it, with everything that it started.
+pub trait Tool: Send + Sync {
+    /// Its declaration; the same for the life of the value.
+    fn spec(&self) -> Arc<ToolSpec>;
+
+    /// Checks arguments before any gate sees them, and gives them as the tool will read them
+    /// (`"3"` for an integer may become `3`, never with loss). The error names the path and what
+    /// is expected there.
+    fn check(&self, arguments: Value) -> Result<Value, String>;
+
+    /// Runs one call. The time limit is the driver's.
+    fn run(&self, call: Invocation) -> BoxFuture<'static, Result<ToolResult, ToolError>>;
+
+    /// Asks whether an attempt that a dead process left open happened. Only called for
+    /// [`Repeat::Probe`].
+    fn probe(&self, call: Invocation) -> BoxFuture<'static, Probed> {
+        let _ = call;
+        Box::pin(std::future::ready(Probed::Unknown))
+    }
+}

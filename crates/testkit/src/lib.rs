@@ -1,0 +1,3 @@
+//! For tests only: a scripted model, a scripted server, a simulated world.
+
+pub mod server;
