@@ -15,6 +15,7 @@ pub mod effects;
 pub mod event;
 pub mod gate;
 pub mod hash;
+pub mod mask;
 pub mod message;
 pub mod prompt;
 pub mod provider;
