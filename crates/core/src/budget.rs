@@ -150,3 +150,22 @@ pub struct Spent {
 pub fn tokens_estimate(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(4)
 }
+
+/// The longest wait between two attempts in milliseconds; what must wait longer is parked.
+pub const RETRY_WAIT_MS_MAX: u64 = 5 * 60 * 1000;
+
+/// The wait before the second attempt in milliseconds, when the provider asks for none; doubled
+/// for each further one.
+pub const RETRY_WAIT_MS_FIRST: u64 = 500;
+
+/// The wait to which doubling grows, in milliseconds.
+pub const RETRY_WAIT_MS_GROWN: u64 = 32_000;
+
+/// Identical periods of rounds at which the model is told that it repeats itself.
+pub const REPEATS_NOTED: u32 = 3;
+
+/// Identical periods of rounds at which the turn ends.
+pub const REPEATS_MAX: u32 = 5;
+
+/// How much more a reply may write when the one before it was cut.
+pub const CUT_RAISE_FACTOR: u32 = 4;

@@ -1,4 +1,306 @@
-//! .
-pub enum Action {}
-pub struct Policy;
-pub fn decide() {}
+//! What is next. [`decide`] looks at a state and names one action; the driver carries it out by
+//! appending a fact, and asks again. What was started is in the state, so nothing starts twice.
+
+use crate::{
+    account::Account,
+    budget::{Limit, RETRY_WAIT_MS_MAX},
+    event::{
+        Event, ModelFailed, Parked, PermissionAnswered, PermissionAsked, RoundStarted,
+        SessionConfigured, Stop, ToolFinished, ToolStarted, TurnEnded,
+    },
+    gate::{AnsweredBy, Choice},
+    message::{CallId, How, Labels, ReplyStop, ToolResult},
+    provider::ErrorClass,
+    state::{CallStatus, OpenCall, Phase, State, Turn},
+    words,
+};
+
+/// What a decision depends on beside the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The time, in milliseconds since 1970.
+    pub now_ms: i64,
+    /// Whether somebody can answer a question now.
+    pub someone_answers: bool,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Append this fact; nothing has to be done for it.
+    AppendEvent(Event),
+    /// Append this, then ask the model.
+    CallModel(RoundStarted),
+    /// Find the tool of this call, check its arguments and ask the gates. Append
+    /// [`crate::event::GateJudged`], or the [`ToolFinished`] that says what was wrong.
+    JudgeCall(CallId),
+    /// Append this, and show it to the person.
+    AskPerson(PermissionAsked),
+    /// Append this, make it durable as its effects and repeat class ask, then run the tool.
+    RunTool(ToolStarted),
+    /// Ask the tool whether this call of a dead process happened. Append what follows from it.
+    ProbeTool(CallId),
+    /// End everything that is under way and append how each ended.
+    AbortEffects(Abort),
+    /// Wait until something that is under way ends, a command comes, or this time has come.
+    Wait {
+        /// In milliseconds since 1970.
+        until_ms: Option<i64>,
+    },
+    /// No turn is open.
+    Idle,
+}
+
+/// Why everything under way ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abort {
+    /// The person cancelled.
+    Cancelled,
+    /// The turn's time is over.
+    OutOfTime,
+}
+
+/// What is next in `state`.
+pub fn decide(state: &State, policy: &Policy) -> Action {
+    let (Some(turn), Some(config)) = (&state.turn, &state.config) else {
+        return Action::Idle;
+    };
+    let account = Account { state, turn, config, now_ms: policy.now_ms };
+    let now = Now { state, turn, config, policy, account };
+    now.abort()
+        .or_else(|| now.answer_cancelled())
+        .or_else(|| now.answer_calls())
+        .unwrap_or_else(|| now.go_on())
+}
+
+struct Now<'a> {
+    state: &'a State,
+    turn: &'a Turn,
+    config: &'a SessionConfigured,
+    policy: &'a Policy,
+    account: Account<'a>,
+}
+
+impl Now<'_> {
+    fn abort(&self) -> Option<Action> {
+        let asking = matches!(self.turn.phase, Phase::Asking(_));
+        let running = |open: &OpenCall| matches!(open.status, CallStatus::Running(_));
+        let under_way = asking || self.state.calls.iter().any(running);
+        match (under_way, self.turn.cancelled) {
+            (true, true) => Some(Action::AbortEffects(Abort::Cancelled)),
+            (true, false) if self.account.is_out_of_time() => {
+                Some(Action::AbortEffects(Abort::OutOfTime))
+            }
+            _ => None,
+        }
+    }
+
+    fn answer_cancelled(&self) -> Option<Action> {
+        if !self.turn.cancelled {
+            return None;
+        }
+        let open = self.state.calls.iter().find(|open| !open.is_answered());
+        Some(match open {
+            Some(open) if matches!(open.status, CallStatus::Probing(_)) => {
+                answer(open, How::Unknown, words::UNKNOWN)
+            }
+            Some(open) => answer(open, How::Cancelled, words::CANCELLED),
+            None => end(Stop::Cancelled, ""),
+        })
+    }
+
+    /// Every call of the round has exactly one result before anything else is done.
+    fn answer_calls(&self) -> Option<Action> {
+        let calls = &self.state.calls;
+        let running =
+            calls.iter().filter(|open| matches!(open.status, CallStatus::Running(_))).count();
+        let spent = self.account.spent_before_call();
+        let mut waits = false;
+        for (index, open) in calls.iter().enumerate().filter(|(_, open)| !open.is_answered()) {
+            waits = true;
+            let earlier = calls.get(..index).unwrap_or_default();
+            let free = running < self.config.limits.calls_at_once_max.max(1) as usize
+                && !earlier.iter().any(|e| !e.is_answered() && conflict(e, open));
+            let action = match &open.status {
+                CallStatus::New => match self.never_runs() {
+                    Some(why) => Some(answer(open, How::NotRun, &why)),
+                    None => free.then(|| Action::JudgeCall(open.call.id.clone())),
+                },
+                CallStatus::AskNeeded(_) | CallStatus::Asked(_) | CallStatus::Allowed
+                    if spent.is_some() =>
+                {
+                    spent.map(|limit| answer(open, How::NotRun, &words::limited_call(limit)))
+                }
+                CallStatus::AskNeeded(why) => Some(self.ask(open, why)),
+                CallStatus::Asked(_) => (!self.policy.someone_answers).then(|| nobody(open)),
+                CallStatus::Refused(why) => Some(answer(open, How::Refused, &words::refused(why))),
+                CallStatus::Allowed => free.then(|| run(open)),
+                CallStatus::Probing(_) => Some(Action::ProbeTool(open.call.id.clone())),
+                CallStatus::Running(_) | CallStatus::Answered(_) => None,
+            };
+            if action.is_some() {
+                return action;
+            }
+        }
+        waits.then(|| Action::Wait { until_ms: self.account.deadline_ms() })
+    }
+
+    fn ask(&self, open: &OpenCall, why: &str) -> Action {
+        if !self.policy.someone_answers {
+            return nobody(open);
+        }
+        Action::AskPerson(PermissionAsked {
+            call: open.call.id.clone(),
+            name: open.call.name.clone(),
+            why: why.to_owned(),
+            arguments: open.arguments.clone().unwrap_or_default(),
+            arguments_hash: open.arguments_hash(),
+            choices: vec![Choice::Once, Choice::Session, Choice::No],
+        })
+    }
+
+    /// Why no call of this reply may run, in words for the model.
+    fn never_runs(&self) -> Option<String> {
+        if let Some(limit) = self.turn.closing {
+            return Some(words::limited_call(limit));
+        }
+        match &self.turn.phase {
+            Phase::Replied(ReplyStop::Length) => {
+                Some(words::cut_call(self.account.output_tokens_max(self.turn.cuts - 1)))
+            }
+            Phase::Replied(ReplyStop::Broken | ReplyStop::Cancelled) | Phase::Failed { .. } => {
+                Some(words::BROKEN.to_owned())
+            }
+            Phase::Replied(ReplyStop::Refusal) => Some(words::REFUSAL.to_owned()),
+            Phase::Replied(ReplyStop::End | ReplyStop::Paused)
+            | Phase::Ready
+            | Phase::Asking(_)
+            | Phase::Parked(_) => self.account.spent_before_call().map(words::limited_call),
+        }
+    }
+
+    fn go_on(&self) -> Action {
+        match &self.turn.phase {
+            Phase::Asking(_) => Action::Wait { until_ms: self.account.deadline_ms() },
+            Phase::Failed { failed, at_ms } => self.after_failure(failed, *at_ms),
+            Phase::Parked(parked) => end(Stop::Parked, &parked.why),
+            Phase::Ready => self.next_round(),
+            Phase::Replied(stop) => match (self.turn.closing, stop) {
+                (Some(limit), _) => end(limit.stop(), ""),
+                (None, ReplyStop::Refusal) => end(Stop::Refusal, ""),
+                (None, ReplyStop::Length) if self.turn.cuts > 1 => end(Stop::Length, ""),
+                (None, ReplyStop::End) if self.state.calls.is_empty() && !self.turn.unread => {
+                    end(Stop::End, "")
+                }
+                _ => self.next_round(),
+            },
+        }
+    }
+
+    fn after_failure(&self, failed: &ModelFailed, failed_ms: i64) -> Action {
+        let give_up = self.turn.closing.map_or(Stop::Failed, Limit::stop);
+        let Some(retry_ms) = failed.retry_at_ms else {
+            let stop = if self.account.is_out_of_time() { Stop::Time } else { give_up };
+            return end(stop, &failed.message);
+        };
+        let wait_ms = u64::try_from(retry_ms - failed_ms).unwrap_or(0);
+        if failed.class == ErrorClass::Quota || wait_ms > RETRY_WAIT_MS_MAX {
+            let parked = Parked { why: failed.message.clone(), until_ms: Some(retry_ms) };
+            return Action::AppendEvent(parked.into());
+        }
+        if self.account.is_out_of_time() {
+            return end(Stop::Time, &failed.message);
+        }
+        if self.policy.now_ms < retry_ms {
+            let deadline_ms = self.account.deadline_ms().unwrap_or(retry_ms);
+            return Action::Wait { until_ms: Some(retry_ms.min(deadline_ms)) };
+        }
+        self.call_model(self.turn.closing, self.turn.round.max(1), self.turn.attempt + 1)
+    }
+
+    fn next_round(&self) -> Action {
+        if let Some(limit) = Limit::ALL.into_iter().find(|limit| self.account.is_reached(*limit)) {
+            return if limit != Limit::Time && self.account.closing_fits() {
+                self.call_model(Some(limit), self.turn.round.max(1), 1)
+            } else {
+                end(limit.stop(), "")
+            };
+        }
+        let near = Limit::ALL.into_iter().filter(|limit| !self.turn.told.contains(limit));
+        if let Some(near) = near.filter_map(|limit| self.account.is_near(limit)).next() {
+            return Action::AppendEvent(near.into());
+        }
+        self.call_model(None, self.turn.round + 1, 1)
+    }
+
+    fn call_model(&self, closing: Option<Limit>, round: u32, attempt: u32) -> Action {
+        let output_tokens_max = match closing {
+            Some(_) => self.account.closing_output_tokens(),
+            None => self.account.output_tokens_max(self.turn.cuts),
+        };
+        Action::CallModel(RoundStarted {
+            round,
+            attempt,
+            closing,
+            output_tokens_max,
+            input_tokens_estimate: self.state.context.tokens_estimate(),
+        })
+    }
+}
+
+fn end(stop: Stop, detail: &str) -> Action {
+    Action::AppendEvent(TurnEnded { stop, detail: detail.to_owned() }.into())
+}
+
+/// The fact that answers a call which did not run.
+pub fn not_run(open: &OpenCall, how: How, text: &str) -> ToolFinished {
+    ToolFinished {
+        call: open.call.id.clone(),
+        name: open.call.name.clone(),
+        how,
+        result: ToolResult::text(text),
+        labels: Labels::default(),
+        ms: 0,
+    }
+}
+
+fn answer(open: &OpenCall, how: How, text: &str) -> Action {
+    Action::AppendEvent(not_run(open, how, text).into())
+}
+
+fn nobody(open: &OpenCall) -> Action {
+    let answered = PermissionAnswered {
+        call: open.call.id.clone(),
+        choice: Choice::No,
+        by: AnsweredBy::Nobody,
+        why: words::NOBODY.to_owned(),
+    };
+    Action::AppendEvent(answered.into())
+}
+
+fn run(open: &OpenCall) -> Action {
+    let (effects, repeat) =
+        open.tool.as_ref().map(|tool| (tool.effects, tool.repeat)).unwrap_or_default();
+    Action::RunTool(ToolStarted {
+        call: open.call.id.clone(),
+        name: open.call.name.clone(),
+        effects,
+        repeat,
+        key: open.call.id.to_string(),
+        arguments_hash: open.arguments_hash(),
+        attempt: open.attempts + 1,
+    })
+}
+
+/// Whether two calls must run one after the other, in the order of the reply.
+fn conflict(earlier: &OpenCall, later: &OpenCall) -> bool {
+    // A call of no tool, or with unreadable arguments, does nothing.
+    let (Some(a), Some(b)) = (&earlier.tool, &later.tool) else { return false };
+    if a.side_by_side() && b.side_by_side() {
+        return false;
+    }
+    match (earlier.resource(), later.resource()) {
+        (Some(one), Some(other)) => one == other,
+        _ => true,
+    }
+}

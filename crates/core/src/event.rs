@@ -197,6 +197,9 @@ pub struct ModelFailed {
     pub cost_nano_usd: Option<u64>,
     /// From the request to the end, in milliseconds.
     pub ms: u64,
+    /// What had arrived, when no further attempt is made: its text stays, nothing of it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Reply>,
 }
 
 /// The gates judged a call whose tool was found and whose arguments are in order.

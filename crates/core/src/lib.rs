@@ -8,6 +8,7 @@
 //! [`effects`], [`budget`], [`prompt`], then the small traits in [`provider`], [`tool`] and
 //! [`store`].
 
+mod account;
 pub mod arguments;
 pub mod budget;
 pub mod decide;
@@ -23,6 +24,7 @@ pub mod recover;
 pub mod state;
 pub mod store;
 pub mod tool;
+pub mod words;
 
 pub use decide::{Action, Policy, decide};
 pub use event::{Entry, Event};

@@ -1,10 +1,12 @@
 //! What the model reads: the projection of a state, as a row of segments.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::{
-    message::{CallId, Content, How, Reply, ToolResult},
+    message::{CallId, Content, How, Reply, ReplyPart, ToolResult},
+    state::{State, result_of},
     tool::ToolSpec,
+    words,
 };
 
 /// A part of a request that is rendered once.
@@ -48,4 +50,53 @@ pub struct CallResult {
     pub how: How,
     /// What the model is told.
     pub result: ToolResult,
+}
+
+/// A request as the model will read it, before any provider's bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Projection<'a> {
+    /// The tools, sorted by name.
+    pub tools: &'a [Arc<ToolSpec>],
+    /// The system prompt; empty for none.
+    pub system: &'a str,
+    /// The messages: the first is the user's, every call has its result in the message after it.
+    pub messages: Vec<Cow<'a, Message>>,
+}
+
+/// What the model of `issuer` reads of `state`. Total: for every state it is a request that a
+/// provider accepts. The message at an index never changes from one request to the next.
+pub fn project<'a>(state: &'a State, issuer: &str) -> Projection<'a> {
+    let config = state.config.as_deref();
+    let mut messages: Vec<Cow<'a, Message>> = Vec::with_capacity(state.messages.len() + 2);
+    if !matches!(state.messages.first().map(Arc::as_ref), Some(Message::User(_))) {
+        let content = vec![Content::text(words::NO_PROMPT)];
+        messages.push(Cow::Owned(Message::User(UserMessage { results: Vec::new(), content })));
+    }
+    messages.extend(state.messages.iter().map(|message| for_issuer(message, issuer)));
+    let open = UserMessage {
+        results: state.calls.iter().cloned().map(result_of).collect(),
+        content: state.content.clone(),
+    };
+    if open != UserMessage::default() {
+        messages.push(Cow::Owned(Message::User(open)));
+    }
+    Projection {
+        tools: config.map_or(&[], |config| &config.tools),
+        system: config.map_or("", |config| &config.system),
+        messages,
+    }
+}
+
+/// Reasoning goes back to nobody but its issuer.
+fn for_issuer<'a>(message: &'a Message, issuer: &str) -> Cow<'a, Message> {
+    let is_reasoning = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_));
+    match message {
+        Message::Assistant(reply)
+            if reply.issuer != issuer && reply.parts.iter().any(is_reasoning) =>
+        {
+            let parts = reply.parts.iter().filter(|part| !is_reasoning(part)).cloned().collect();
+            Cow::Owned(Message::Assistant(Reply { parts, ..reply.clone() }))
+        }
+        message => Cow::Borrowed(message),
+    }
 }

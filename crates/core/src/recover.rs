@@ -1,1 +1,71 @@
-//! .
+//! What follows from a failed model call, and from a process that died.
+
+use crate::{
+    budget::{RETRY_WAIT_MS_FIRST, RETRY_WAIT_MS_GROWN},
+    decide::not_run,
+    effects::Repeat,
+    event::{Event, ModelFailed, Woken, WokenWhy},
+    message::{How, Usage},
+    provider::{ErrorClass, ModelError},
+    state::{CallStatus, Phase, State},
+    words,
+};
+
+/// When to try again after `error`, in milliseconds since 1970; `None` for never. `chance` in 0 to
+/// 1 spreads attempts of many clients: up to a quarter is taken off a wait of our own, up to a
+/// quarter added to one that the provider asked for.
+pub fn retry_at_ms(state: &State, error: &ModelError, now_ms: i64, chance: f64) -> Option<i64> {
+    let (turn, config) = (state.turn.as_ref()?, state.config.as_ref()?);
+    let at = |wait_ms: u64| now_ms.saturating_add(i64::try_from(wait_ms).unwrap_or(i64::MAX));
+    if error.class == ErrorClass::Quota {
+        return error.retry_after_ms.map(at);
+    }
+    if !error.class.is_passing() || turn.failures >= config.limits.retries_max {
+        return None;
+    }
+    let quarter = |wait_ms: u64| (wait_ms as f64 * 0.25 * chance.clamp(0.0, 1.0)) as u64;
+    Some(at(match error.retry_after_ms {
+        Some(asked_ms) => asked_ms + quarter(asked_ms.min(RETRY_WAIT_MS_GROWN)),
+        None => {
+            let doubled = RETRY_WAIT_MS_FIRST << turn.failures.min(16);
+            let wait_ms = doubled.min(RETRY_WAIT_MS_GROWN);
+            wait_ms - quarter(wait_ms)
+        }
+    }))
+}
+
+/// What a driver appends when it takes over a log whose last process left a turn open: the turn
+/// goes on, a model call without an end is charged by estimate and asked again, a `once` tool
+/// without an end is told as unknown. What may run again, runs by the ordinary loop.
+pub fn recover(state: &State, now_ms: i64) -> Vec<Event> {
+    let Some(turn) = &state.turn else { return Vec::new() };
+    let mut events = vec![Woken { why: WokenWhy::Interrupted }.into()];
+    if let Phase::Asking(started) = &turn.phase {
+        let usage = Usage {
+            input: Some(started.input_tokens_estimate),
+            estimated: true,
+            ..Usage::default()
+        };
+        let price = state.config.as_ref().and_then(|config| config.model.price);
+        events.push(
+            ModelFailed {
+                class: ErrorClass::Interrupted,
+                message: "the process ended in the middle of this model call".to_owned(),
+                retry_at_ms: Some(now_ms),
+                usage,
+                cost_nano_usd: price.map(|price| price.of(&usage)),
+                ms: 0,
+                partial: None,
+            }
+            .into(),
+        );
+    }
+    for open in &state.calls {
+        if let CallStatus::Running(started) = &open.status
+            && started.repeat == Repeat::Once
+        {
+            events.push(not_run(open, How::Unknown, words::UNKNOWN).into());
+        }
+    }
+    events
+}

@@ -1,2 +1,622 @@
-//! .
-pub struct State;
+//! The fold of a log. Only [`State::apply`] changes a state, and it takes every entry in every
+//! order: what makes no sense folds to nothing, or to what is safe.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde_json::Value;
+
+use crate::{
+    arguments,
+    budget::{Limit, Spent, tokens_estimate},
+    effects::Repeat,
+    event::{
+        Entry, Event, GateJudged, Head, ModelFailed, ModelReplied, Parked, PermissionAnswered,
+        RoundStarted, SessionConfigured, SessionStarted, Stop, ToolFinished, ToolStarted,
+        TurnEnded, Woken, WokenWhy,
+    },
+    gate::{AnsweredBy, Choice, Verdict},
+    hash::Hash,
+    message::{CallId, Content, How, Reply, ReplyPart, ReplyStop, ToolCall, ToolResult},
+    prompt::{CallResult, Message, UserMessage},
+    tool::ToolSpec,
+    words,
+};
+
+/// Everything that a log says, so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// The last entry's place.
+    pub head: Head,
+    /// The last entry's time, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// How the session began.
+    pub started: Option<SessionStarted>,
+    /// What it runs with.
+    pub config: Option<Arc<SessionConfigured>>,
+    /// The messages that were part of a request, and the replies: they never change.
+    pub messages: Vec<Arc<Message>>,
+    /// The whole calls of the last reply, until the next request carries their results.
+    pub calls: Vec<OpenCall>,
+    /// Prompts and notes that no request has carried yet.
+    pub content: Vec<Content>,
+    /// The turn that is open.
+    pub turn: Option<Turn>,
+    /// The turn that is parked, to be woken.
+    pub parked: Option<Turn>,
+    /// The number of turns so far.
+    pub turns: u32,
+    /// How the last turn ended.
+    pub ended: Option<TurnEnded>,
+    /// The tools that a person allowed for the whole session.
+    pub allowed: BTreeSet<String>,
+    /// What the session spent.
+    pub total: Spent,
+    /// What the next request is taken to hold.
+    pub context: Context,
+}
+
+/// An estimate of the request's size: what the provider counted, and the bytes added since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// Tokens up to the last reply, as the provider counted them.
+    pub tokens: u64,
+    /// Bytes that came after it.
+    pub bytes: usize,
+}
+
+impl Context {
+    /// The estimated input tokens of the next request.
+    pub fn tokens_estimate(&self) -> u64 {
+        self.tokens + tokens_estimate(self.bytes)
+    }
+}
+
+/// A turn that is open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// Its number, from 1.
+    pub number: u32,
+    /// What it spent.
+    pub spent: Spent,
+    /// Where it stands.
+    pub phase: Phase,
+    /// The number of the round, from 1; 0 before the first.
+    pub round: u32,
+    /// The attempt of the model call that was made last.
+    pub attempt: u32,
+    /// Failures of model calls in a row.
+    pub failures: u32,
+    /// Replies cut at their token limit in a row.
+    pub cuts: u32,
+    /// A person wants it to stop.
+    pub cancelled: bool,
+    /// A further prompt came, and no request has carried it yet.
+    pub unread: bool,
+    /// The limit whose closing call was made.
+    pub closing: Option<Limit>,
+    /// The limits that the model was told are near.
+    pub told: BTreeSet<Limit>,
+    /// Questions that counted as answered with no because nobody could answer.
+    pub unasked: u32,
+    /// The rounds so far, for finding loops; `None` for one that never repeats.
+    pub signatures: Vec<Option<Hash>>,
+    active_ms: u64,
+    since_ms: i64,
+}
+
+impl Turn {
+    fn new(number: u32, at_ms: i64) -> Self {
+        Self {
+            number,
+            spent: Spent::default(),
+            phase: Phase::Ready,
+            round: 0,
+            attempt: 0,
+            failures: 0,
+            cuts: 0,
+            cancelled: false,
+            unread: false,
+            closing: None,
+            told: BTreeSet::new(),
+            unasked: 0,
+            signatures: Vec::new(),
+            active_ms: 0,
+            since_ms: at_ms,
+        }
+    }
+
+    /// Milliseconds in which a process drove this turn, as of `now_ms`.
+    pub fn time_ms(&self, now_ms: i64) -> u64 {
+        self.active_ms + u64::try_from(now_ms - self.since_ms).unwrap_or(0)
+    }
+
+    /// When its time will be over, in milliseconds since 1970.
+    pub fn deadline_ms(&self, time_ms_max: u64) -> i64 {
+        let left = time_ms_max.saturating_sub(self.active_ms);
+        self.since_ms.saturating_add(i64::try_from(left).unwrap_or(i64::MAX))
+    }
+
+    /// How many times the last rounds, taken one, two or three at a time, came in a row.
+    pub fn repeats(&self) -> u32 {
+        (1..=3).map(|period| repeats(&self.signatures, period)).max().unwrap_or(0)
+    }
+}
+
+fn repeats(signatures: &[Option<Hash>], period: usize) -> u32 {
+    let mut blocks = signatures.rchunks_exact(period);
+    match blocks.next() {
+        Some(last) if last.iter().all(Option::is_some) => {
+            1 + blocks.take_while(|block| *block == last).count() as u32
+        }
+        _ => 0,
+    }
+}
+
+/// Where a turn stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    /// Nothing is under way.
+    Ready,
+    /// A model call is under way.
+    Asking(RoundStarted),
+    /// The model answered; its calls may be open.
+    Replied(ReplyStop),
+    /// The model call failed; the time is that of the failure.
+    Failed {
+        /// The failure.
+        failed: ModelFailed,
+        /// When, in milliseconds since 1970.
+        at_ms: i64,
+    },
+    /// It waits for something outside.
+    Parked(Parked),
+}
+
+/// A call of the last reply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenCall {
+    /// The call.
+    pub call: ToolCall,
+    /// The tool's declaration when the call came; `None` when no tool has that name.
+    pub tool: Option<Arc<ToolSpec>>,
+    /// The arguments as they run: read, and later checked.
+    pub arguments: Option<Value>,
+    /// How often it was started.
+    pub attempts: u32,
+    /// Where it stands.
+    pub status: CallStatus,
+}
+
+/// Where a call stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallStatus {
+    /// Nothing has looked at it.
+    New,
+    /// A person must be asked, for this reason.
+    AskNeeded(String),
+    /// A person was asked.
+    Asked(String),
+    /// A gate or a person said no, for this reason.
+    Refused(String),
+    /// It may run.
+    Allowed,
+    /// It was started.
+    Running(ToolStarted),
+    /// It was started by a process that is gone, and its tool can be asked whether it happened.
+    Probing(ToolStarted),
+    /// It has its result.
+    Answered(Box<CallResult>),
+}
+
+impl OpenCall {
+    /// Whether it has its result.
+    pub fn is_answered(&self) -> bool {
+        matches!(self.status, CallStatus::Answered(_))
+    }
+
+    /// The hash of the arguments as they run.
+    pub fn arguments_hash(&self) -> Hash {
+        match &self.arguments {
+            Some(value) => Hash::of_bytes(value.to_string().as_bytes()),
+            None => Hash::of_bytes(self.call.arguments.as_bytes()),
+        }
+    }
+
+    /// What it works on, where its tool names an argument for that.
+    pub fn resource(&self) -> Option<&Value> {
+        let name = self.tool.as_ref()?.resource.as_ref()?;
+        self.arguments.as_ref()?.get(name)
+    }
+}
+
+impl State {
+    /// The state of a whole log.
+    pub fn fold<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+        let mut state = Self::default();
+        entries.into_iter().for_each(|entry| state.apply(entry));
+        state
+    }
+
+    /// The entry that says `event` next; nothing is changed until it is applied.
+    pub fn entry(&self, at_ms: i64, event: Event) -> Entry {
+        let mut turn = self.turn.as_ref().map_or(self.turns, |turn| turn.number);
+        let mut round = self.turn.as_ref().map_or(0, |turn| turn.round);
+        match &event {
+            Event::PromptSubmitted(_) if self.turn.is_none() => (turn, round) = (turn + 1, 0),
+            Event::Woken(_) if self.turn.is_none() => {
+                round = self.parked.as_ref().map_or(0, |turn| turn.round);
+            }
+            Event::RoundStarted(started) => round = started.round,
+            _ => {}
+        }
+        Entry::next(self.head, at_ms, turn, round, event)
+    }
+
+    /// Takes one entry.
+    pub fn apply(&mut self, entry: &Entry) {
+        let (seq, at_ms) = (entry.seq, entry.at_ms);
+        match &entry.event {
+            Event::SessionStarted(e) => self.started = Some(e.clone()),
+            Event::SessionConfigured(e) => self.configure(e),
+            Event::PromptSubmitted(e) => self.prompt(&e.content, at_ms),
+            Event::RoundStarted(e) => self.round(e),
+            Event::ModelReplied(e) => self.replied(e),
+            Event::ModelFailed(e) => self.failed(e, at_ms),
+            Event::GateJudged(e) => self.judged(e),
+            Event::PermissionAsked(e) => self.on_call(&e.call, |open| {
+                if let CallStatus::AskNeeded(why) = &open.status {
+                    open.status = CallStatus::Asked(why.clone());
+                }
+            }),
+            Event::PermissionAnswered(e) => self.answered(e),
+            Event::ToolStarted(e) => self.tool_started(e),
+            Event::ToolFinished(e) => self.tool_finished(e),
+            Event::LimitNeared(e) => {
+                self.note(words::limit_neared(e));
+                self.on_turn(|turn| turn.told.extend([e.limit]));
+            }
+            Event::Parked(e) => self.on_turn(|turn| turn.phase = Phase::Parked(e.clone())),
+            Event::Woken(e) => self.woken(e, at_ms),
+            Event::CancelRequested(_) => self.on_turn(|turn| {
+                turn.cancelled = true;
+                turn.unread = false;
+            }),
+            Event::TurnEnded(e) => self.turn_ended(e, at_ms),
+            Event::Unknown(_) => {}
+        }
+        self.head = Head { seq, hash: entry.hash };
+        self.at_ms = at_ms;
+    }
+
+    /// The open call with this identifier.
+    pub fn call(&self, id: &CallId) -> Option<&OpenCall> {
+        self.calls.iter().find(|open| open.call.id == *id)
+    }
+
+    /// The tool of this name.
+    pub fn tool(&self, name: &str) -> Option<&Arc<ToolSpec>> {
+        self.config.as_ref()?.tools.iter().find(|tool| tool.name == name)
+    }
+
+    fn on_turn(&mut self, change: impl FnOnce(&mut Turn)) {
+        if let Some(turn) = &mut self.turn {
+            change(turn);
+        }
+    }
+
+    fn on_call(&mut self, id: &CallId, change: impl FnOnce(&mut OpenCall)) {
+        let open = self.calls.iter_mut().find(|open| open.call.id == *id);
+        if let Some(open) = open.filter(|open| !open.is_answered()) {
+            change(open);
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        self.context.bytes += text.len();
+        self.content.push(Content::Text { text });
+    }
+
+    fn configure(&mut self, config: &SessionConfigured) {
+        if self.config.is_none() {
+            let tools: usize = config
+                .tools
+                .iter()
+                .map(|tool| tool.name.len() + tool.description.len() + tool.input.to_string().len())
+                .sum();
+            self.context.bytes += config.system.len() + tools;
+        }
+        self.config = Some(Arc::new(config.clone()));
+    }
+
+    fn prompt(&mut self, content: &[Content], at_ms: i64) {
+        self.context.bytes += content.iter().map(size_of).sum::<usize>();
+        self.content.extend(content.iter().cloned());
+        match &mut self.turn {
+            Some(turn) => turn.unread = true,
+            None => self.open_turn(at_ms),
+        }
+    }
+
+    fn open_turn(&mut self, at_ms: i64) {
+        self.turns += 1;
+        self.turn = Some(Turn::new(self.turns, at_ms));
+        self.parked = None;
+    }
+
+    fn round(&mut self, started: &RoundStarted) {
+        if started.attempt == 1
+            && let Some(limit) = started.closing
+        {
+            self.note(words::closing(limit));
+        }
+        self.seal();
+        let ordinary = started.attempt == 1 && started.closing.is_none();
+        self.total.rounds += u32::from(ordinary);
+        self.on_turn(|turn| {
+            turn.spent.rounds += u32::from(ordinary);
+            turn.round = started.round;
+            turn.attempt = started.attempt;
+            turn.closing = started.closing;
+            turn.unread = false;
+            turn.phase = Phase::Asking(started.clone());
+        });
+    }
+
+    /// What the next request carries becomes a message that never changes.
+    fn seal(&mut self) {
+        let results = std::mem::take(&mut self.calls).into_iter().map(result_of).collect();
+        let content = std::mem::take(&mut self.content);
+        let message = UserMessage { results, content };
+        if message != UserMessage::default() {
+            self.messages.push(Arc::new(Message::User(message)));
+        }
+    }
+
+    fn replied(&mut self, replied: &ModelReplied) {
+        let usage = &replied.reply.usage;
+        self.spend(usage.total(), replied.cost_nano_usd, usage.estimated || usage.input.is_none());
+        let asked = self.turn.as_ref().map_or(0, |turn| match &turn.phase {
+            Phase::Asking(started) => started.output_tokens_max,
+            _ => 0,
+        });
+        self.take_reply(&replied.reply);
+        let is_cut = replied.reply.stop == ReplyStop::Length;
+        if is_cut {
+            self.note(words::cut_reply(asked));
+        }
+        let stop = replied.reply.stop.clone();
+        self.on_turn(|turn| {
+            turn.failures = 0;
+            turn.cuts = if is_cut { turn.cuts + 1 } else { 0 };
+            turn.phase = Phase::Replied(stop);
+        });
+    }
+
+    fn take_reply(&mut self, reply: &Reply) {
+        if !self.calls.is_empty() {
+            // Only a log that the driver never writes: a reply while calls were open.
+            let kept = std::mem::take(&mut self.content);
+            self.seal();
+            self.content = kept;
+        }
+        let counted = reply.usage.total();
+        if counted > 0 && !reply.usage.estimated {
+            self.context = Context { tokens: counted, bytes: 0 };
+        } else {
+            self.context.bytes += reply.parts.iter().map(part_size).sum::<usize>();
+        }
+        self.calls = reply
+            .calls()
+            .map(|call| OpenCall {
+                tool: self.tool(&call.name).cloned(),
+                arguments: arguments::read(&call.arguments),
+                call: call.clone(),
+                attempts: 0,
+                status: CallStatus::New,
+            })
+            .collect();
+        self.messages.push(Arc::new(Message::Assistant(sendable(reply))));
+    }
+
+    fn spend(&mut self, tokens: u64, cost: Option<u64>, incomplete: bool) {
+        let add = |spent: &mut Spent| {
+            spent.tokens += tokens;
+            spent.cost_nano_usd += cost.unwrap_or(0);
+            spent.incomplete |= incomplete;
+        };
+        add(&mut self.total);
+        self.on_turn(|turn| add(&mut turn.spent));
+    }
+
+    fn failed(&mut self, failed: &ModelFailed, at_ms: i64) {
+        self.spend(failed.usage.total(), failed.cost_nano_usd, failed.usage.estimated);
+        if let Some(partial) = &failed.partial {
+            self.take_reply(partial);
+        }
+        self.on_turn(|turn| {
+            turn.failures += u32::from(failed.class.is_passing());
+            turn.phase = Phase::Failed { failed: failed.clone(), at_ms };
+        });
+    }
+
+    fn judged(&mut self, judged: &GateJudged) {
+        let allowed = self.call(&judged.call).is_some_and(|o| self.allowed.contains(&o.call.name));
+        self.on_call(&judged.call, |open| {
+            if let Some(checked) = &judged.arguments {
+                open.arguments = Some(checked.clone());
+            }
+            open.status = match &judged.verdict {
+                Verdict::Allow => CallStatus::Allowed,
+                Verdict::Ask(_) if allowed => CallStatus::Allowed,
+                Verdict::Ask(why) => CallStatus::AskNeeded(why.clone()),
+                Verdict::Deny(why) => CallStatus::Refused(why.clone()),
+            };
+        });
+    }
+
+    fn answered(&mut self, answered: &PermissionAnswered) {
+        let mut allowed_tool = None;
+        let mut unasked = false;
+        self.on_call(&answered.call, |open| {
+            if !matches!(open.status, CallStatus::AskNeeded(_) | CallStatus::Asked(_)) {
+                return;
+            }
+            unasked = answered.by == AnsweredBy::Nobody;
+            open.status = match answered.choice {
+                Choice::No => CallStatus::Refused(answered.why.clone()),
+                Choice::Once => CallStatus::Allowed,
+                Choice::Session => {
+                    allowed_tool = Some(open.call.name.clone());
+                    CallStatus::Allowed
+                }
+            };
+        });
+        self.allowed.extend(allowed_tool);
+        self.on_turn(|turn| turn.unasked += u32::from(unasked));
+    }
+
+    fn tool_started(&mut self, started: &ToolStarted) {
+        let mut first = false;
+        self.on_call(&started.call, |open| {
+            first = open.attempts == 0;
+            open.attempts = started.attempt;
+            open.status = CallStatus::Running(started.clone());
+        });
+        self.total.calls += u32::from(first);
+        self.on_turn(|turn| turn.spent.calls += u32::from(first));
+    }
+
+    fn tool_finished(&mut self, finished: &ToolFinished) {
+        self.context.bytes += finished.result.content.iter().map(size_of).sum::<usize>();
+        if self.call(&finished.call).is_none_or(OpenCall::is_answered) {
+            let late = words::late(&finished.call, &finished.name, &finished.result);
+            self.content.push(Content::Text { text: late });
+            return;
+        }
+        self.on_call(&finished.call, |open| {
+            open.status = CallStatus::Answered(Box::new(CallResult {
+                call: finished.call.clone(),
+                name: finished.name.clone(),
+                how: finished.how,
+                result: finished.result.clone(),
+            }));
+        });
+        if self.calls.iter().all(OpenCall::is_answered) {
+            let signature = signature(&self.calls);
+            self.on_turn(|turn| turn.signatures.push(signature));
+        }
+    }
+
+    fn woken(&mut self, woken: &Woken, at_ms: i64) {
+        let last_ms = self.at_ms;
+        match woken.why {
+            WokenWhy::Interrupted => self.on_turn(|turn| {
+                turn.active_ms = turn.time_ms(last_ms);
+                turn.since_ms = at_ms;
+            }),
+            WokenWhy::Unparked if self.turn.is_none() => {
+                self.turn = self.parked.take();
+                self.on_turn(|turn| {
+                    turn.phase = Phase::Ready;
+                    turn.since_ms = at_ms;
+                });
+            }
+            WokenWhy::Unparked => {}
+        }
+        for open in &mut self.calls {
+            if let CallStatus::Running(started) = &open.status {
+                open.status = match started.repeat {
+                    Repeat::Pure | Repeat::Idempotent | Repeat::Keyed => CallStatus::Allowed,
+                    Repeat::Probe => CallStatus::Probing(started.clone()),
+                    Repeat::Once => continue,
+                };
+            }
+        }
+    }
+
+    fn turn_ended(&mut self, ended: &TurnEnded, at_ms: i64) {
+        for open in self.calls.iter_mut().filter(|open| !open.is_answered()) {
+            open.status = CallStatus::Answered(Box::new(no_result(&open.call)));
+        }
+        let turn = self.turn.take();
+        let unread = turn.as_ref().is_some_and(|turn| turn.unread);
+        self.ended = Some(ended.clone());
+        match turn {
+            Some(mut turn) if ended.stop == Stop::Parked => {
+                turn.active_ms = turn.time_ms(at_ms);
+                self.parked = Some(turn);
+            }
+            // A prompt that came too late for this turn begins the next one.
+            _ if unread && ended.stop != Stop::Parked => self.open_turn(at_ms),
+            _ => {}
+        }
+    }
+}
+
+fn size_of(content: &Content) -> usize {
+    match content {
+        Content::Text { text } => text.len(),
+        // Providers count a picture of usual size as one to two thousand tokens.
+        Content::Image(_) => 6_000,
+    }
+}
+
+fn part_size(part: &ReplyPart) -> usize {
+    match part {
+        ReplyPart::Text { text } => text.len(),
+        ReplyPart::Reasoning(reasoning) => reasoning.raw.len().max(reasoning.text.len()),
+        ReplyPart::Call(call) => call.name.len() + call.arguments.len(),
+    }
+}
+
+fn no_result(call: &ToolCall) -> CallResult {
+    CallResult {
+        call: call.id.clone(),
+        name: call.name.clone(),
+        how: How::Unknown,
+        result: ToolResult::text(words::NO_RESULT),
+    }
+}
+
+pub(crate) fn result_of(open: OpenCall) -> CallResult {
+    match open.status {
+        CallStatus::Answered(result) => *result,
+        _ => no_result(&open.call),
+    }
+}
+
+/// One round as a hash of its calls and results; `None` when it has a tool that polls.
+fn signature(calls: &[OpenCall]) -> Option<Hash> {
+    let mut parts = Vec::new();
+    for open in calls {
+        if open.tool.as_ref().is_some_and(|tool| tool.polls) {
+            return None;
+        }
+        if let CallStatus::Answered(answer) = &open.status {
+            let result = serde_json::to_string(&answer.result).unwrap_or_default();
+            parts.extend([open.call.name.clone(), open.call.arguments.clone(), result]);
+        }
+    }
+    let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();
+    Some(Hash::of(&parts))
+}
+
+/// The reply as it can be sent back: whole calls, no blank text, no unsigned reasoning of a cut
+/// reply, never empty, and not ending in reasoning, which providers refuse.
+fn sendable(reply: &Reply) -> Reply {
+    let is_cut = reply.stop.is_cut();
+    let mut parts: Vec<ReplyPart> = reply
+        .parts
+        .iter()
+        .filter(|part| match part {
+            ReplyPart::Text { text } => !text.trim().is_empty(),
+            ReplyPart::Reasoning(reasoning) => reasoning.signed || !is_cut,
+            ReplyPart::Call(call) => call.complete,
+        })
+        .cloned()
+        .collect();
+    if !matches!(parts.last(), Some(ReplyPart::Text { .. } | ReplyPart::Call(_))) {
+        parts.push(ReplyPart::Text { text: words::REPLY_CUT.to_owned() });
+    }
+    Reply { parts, ..reply.clone() }
+}

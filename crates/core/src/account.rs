@@ -1,0 +1,139 @@
+//! Where a turn stands against its limits.
+
+use crate::{
+    budget::{
+        CLOSING_OUTPUT_TOKENS_MAX, CUT_RAISE_FACTOR, LIMIT_NEARED_PERCENT, Limit, REPEATS_MAX,
+        REPEATS_NOTED,
+    },
+    event::{LimitNeared, SessionConfigured},
+    message::{How, Usage},
+    state::{CallStatus, OpenCall, State, Turn},
+};
+
+/// An open turn, its limits and the time.
+#[derive(Clone, Copy)]
+pub(crate) struct Account<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) turn: &'a Turn,
+    pub(crate) config: &'a SessionConfigured,
+    pub(crate) now_ms: i64,
+}
+
+impl Account<'_> {
+    /// The limit on the next reply's tokens after `cuts` cut replies in a row.
+    pub(crate) fn output_tokens_max(&self, cuts: u32) -> u32 {
+        let max = self.config.limits.output_tokens_max;
+        if cuts == 0 { max } else { max.saturating_mul(CUT_RAISE_FACTOR) }
+    }
+
+    fn time_ms(&self) -> u64 {
+        self.turn.time_ms(self.now_ms)
+    }
+
+    pub(crate) fn deadline_ms(&self) -> Option<i64> {
+        self.config.limits.time_ms_max.map(|max| self.turn.deadline_ms(max))
+    }
+
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.config.limits.time_ms_max.is_some_and(|max| self.time_ms() >= max)
+    }
+
+    /// The limit that keeps a call from starting.
+    pub(crate) fn spent_before_call(&self) -> Option<Limit> {
+        let (spent, limits) = (&self.turn.spent, &self.config.limits);
+        let reached = |limit: Limit| match limit {
+            Limit::Tokens => limits.tokens_max.is_some_and(|max| spent.tokens >= max),
+            Limit::Cost => limits.cost_max_nano_usd.is_some_and(|max| spent.cost_nano_usd >= max),
+            Limit::Time => self.is_out_of_time(),
+            Limit::Calls => spent.calls >= limits.calls_max,
+            Limit::Rounds | Limit::Loop => false,
+        };
+        Limit::ALL.into_iter().find(|limit| reached(*limit))
+    }
+
+    /// Whether `limit` keeps the next ordinary round from starting.
+    pub(crate) fn is_reached(&self, limit: Limit) -> bool {
+        let (spent, limits) = (&self.turn.spent, &self.config.limits);
+        match limit {
+            Limit::Rounds => spent.rounds >= limits.rounds_max,
+            Limit::Tokens => limits
+                .tokens_max
+                .is_some_and(|max| spent.tokens + self.round_tokens() > max || max == 0),
+            Limit::Cost => limits.cost_max_nano_usd.is_some_and(|max| {
+                max == 0
+                    || self
+                        .price_of(self.round_usage())
+                        .is_some_and(|cost| spent.cost_nano_usd + cost > max)
+            }),
+            Limit::Time => self.is_out_of_time(),
+            Limit::Calls => {
+                let was_not_run = |open: &OpenCall| match &open.status {
+                    CallStatus::Answered(result) => result.how == How::NotRun,
+                    _ => false,
+                };
+                spent.calls >= limits.calls_max && self.state.calls.iter().any(was_not_run)
+            }
+            Limit::Loop => self.turn.repeats() >= REPEATS_MAX,
+        }
+    }
+
+    /// The note that `limit` is near, if it is.
+    pub(crate) fn is_near(&self, limit: Limit) -> Option<LimitNeared> {
+        let (spent, limits) = (&self.turn.spent, &self.config.limits);
+        let (spent, max) = match limit {
+            Limit::Rounds => (spent.rounds.into(), limits.rounds_max.into()),
+            Limit::Tokens => (spent.tokens, limits.tokens_max?),
+            Limit::Cost => (spent.cost_nano_usd, limits.cost_max_nano_usd?),
+            Limit::Time => (self.time_ms(), limits.time_ms_max?),
+            Limit::Calls => (spent.calls.into(), limits.calls_max.into()),
+            Limit::Loop => {
+                let repeats = self.turn.repeats();
+                let (spent, max) = (repeats.into(), REPEATS_MAX.into());
+                return (repeats >= REPEATS_NOTED).then_some(LimitNeared { limit, spent, max });
+            }
+        };
+        let is_near = u128::from(spent) * 100 >= u128::from(max) * u128::from(LIMIT_NEARED_PERCENT);
+        (max > 0 && is_near).then_some(LimitNeared { limit, spent, max })
+    }
+
+    /// What an ordinary round and the closing call after it are taken to use. The first round of a
+    /// turn keeps no reserve: it is what the turn is for.
+    fn round_usage(&self) -> Usage {
+        let input = self.state.context.tokens_estimate();
+        if self.turn.spent.rounds == 0 {
+            return usage(input, 0);
+        }
+        usage(2 * input, self.closing_output_tokens().into())
+    }
+
+    fn round_tokens(&self) -> u64 {
+        self.round_usage().total()
+    }
+
+    /// Whether tokens and cost leave room for the closing call.
+    pub(crate) fn closing_fits(&self) -> bool {
+        let (spent, limits) = (&self.turn.spent, &self.config.limits);
+        let closing =
+            usage(self.state.context.tokens_estimate(), self.closing_output_tokens().into());
+        let tokens_fit = limits.tokens_max.is_none_or(|max| spent.tokens + closing.total() <= max);
+        let cost_fits = limits.cost_max_nano_usd.is_none_or(|max| {
+            self.price_of(closing).is_none_or(|cost| spent.cost_nano_usd + cost <= max)
+        });
+        tokens_fit && cost_fits
+    }
+
+    /// Small limits keep a small reserve: a tenth of the tokens, if that is less.
+    pub(crate) fn closing_output_tokens(&self) -> u32 {
+        let tenth = self.config.limits.tokens_max.map_or(u64::MAX, |max| max / 10);
+        let reserve = u32::try_from(tenth).unwrap_or(u32::MAX).max(1);
+        reserve.min(CLOSING_OUTPUT_TOKENS_MAX).min(self.config.limits.output_tokens_max)
+    }
+
+    fn price_of(&self, usage: Usage) -> Option<u64> {
+        self.config.model.price.map(|price| price.of(&usage))
+    }
+}
+
+fn usage(input: u64, output: u64) -> Usage {
+    Usage { input: Some(input), output: Some(output), estimated: true, ..Usage::default() }
+}

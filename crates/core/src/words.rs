@@ -1,0 +1,140 @@
+//! Every sentence that the model is told by the harness itself, in one place. Changing one moves
+//! the prefix of running sessions, so change them seldom.
+
+use crate::{
+    budget::Limit,
+    event::LimitNeared,
+    message::{CallId, ToolResult},
+};
+
+/// Stands where a reply was cut before anything that can be sent.
+pub const REPLY_CUT: &str = "[reply cut]";
+/// Stands where a log has no prompt before its first reply.
+pub const NO_PROMPT: &str = "[no prompt]";
+/// Told for a call that was cancelled.
+pub const CANCELLED: &str = "Cancelled by the user.";
+/// Told for a call whose outcome nobody knows.
+pub const UNKNOWN: &str = "Outcome unknown: the process that ran this call ended before it did. \
+     It may or may not have happened. Check before you try it again.";
+/// Told for a call in a log that holds no result for it.
+pub const NO_RESULT: &str = "No result was recorded for this call.";
+/// Told when arguments can't be read at all.
+pub const UNREADABLE: &str =
+    "Not run: the arguments are not a JSON object. Write the call again with valid JSON.";
+/// Told for the calls of a reply that broke off.
+pub const BROKEN: &str = "Not run: the connection broke in the middle of this reply, so nothing \
+     of it ran.";
+/// Told for the calls of a refusal.
+pub const REFUSAL: &str = "Not run: the reply ended as a refusal.";
+/// Why a question counts as answered with no.
+pub const NOBODY: &str = "nobody is there to be asked";
+
+/// Told for the calls of a reply that was cut at its token limit.
+pub fn cut_call(output_tokens_max: u32) -> String {
+    format!(
+        "Not run: your reply was cut at its limit of {output_tokens_max} tokens, so nothing of it \
+         ran. Write less in one reply."
+    )
+}
+
+/// A note after a reply that was cut at its token limit.
+pub fn cut_reply(output_tokens_max: u32) -> String {
+    format!(
+        "[Your reply was cut at its limit of {output_tokens_max} tokens. Go on from there, or \
+         answer in fewer words.]"
+    )
+}
+
+/// Told for a call that a gate or a person refused.
+pub fn refused(why: &str) -> String {
+    let why = if why.is_empty() { "no reason given" } else { why };
+    format!("Refused: {why}. This is final; do not try the same call again.")
+}
+
+/// Told for a call that a limit kept from running.
+pub fn limited_call(limit: Limit) -> String {
+    format!("Not run: the limit on {} was reached before it.", limit.words())
+}
+
+/// Told for a call that ran past its time.
+pub fn timed_out(timeout_ms: u64) -> String {
+    format!("Failed: it ran past its limit of {} and was ended.", duration(timeout_ms))
+}
+
+/// Told for a call that was running when the turn's time was over.
+pub fn out_of_time() -> String {
+    "Failed: the time of this turn was over while it ran, and it was ended.".to_owned()
+}
+
+/// Told when no tool has the name.
+pub fn unknown_tool(name: &str, near: &[&str]) -> String {
+    match near {
+        [] => format!("Failed: there is no tool `{name}`."),
+        near => format!("Failed: there is no tool `{name}`. Near names: {}.", near.join(", ")),
+    }
+}
+
+/// Told when arguments do not fit the tool's schema.
+pub fn bad_arguments(why: &str) -> String {
+    format!("Not run: the arguments do not fit. {why}")
+}
+
+/// The note of [`LimitNeared`].
+pub fn limit_neared(near: &LimitNeared) -> String {
+    let LimitNeared { limit, spent, max } = near;
+    match limit {
+        Limit::Loop => format!(
+            "[The last rounds repeat themselves: the same calls gave the same results {spent} \
+             times. Do something else, or say what is missing. At {max} times this turn ends.]"
+        ),
+        Limit::Time => format!(
+            "[{} of {} are used in this turn. Finish soon.]",
+            duration(*spent),
+            duration(*max)
+        ),
+        Limit::Cost => format!(
+            "[{} of {} are spent in this turn. Finish soon.]",
+            dollars(*spent),
+            dollars(*max)
+        ),
+        limit => {
+            format!("[{spent} of {max} {} are used in this turn. Finish soon.]", limit.words())
+        }
+    }
+}
+
+/// The note before the closing call.
+pub fn closing(limit: Limit) -> String {
+    let what = match limit {
+        Limit::Loop => "The rounds of this turn repeat themselves".to_owned(),
+        limit => format!("The limit on {} of this turn is reached", limit.words()),
+    };
+    format!(
+        "[{what}. No tool will run any more. Answer now, in text, with what you have; say what is \
+         unfinished.]"
+    )
+}
+
+/// News of a call that was already answered.
+pub fn late(call: &CallId, name: &str, result: &ToolResult) -> String {
+    format!("[Late result of {name} ({call}), after it was answered: {}]", result.to_text())
+}
+
+/// Milliseconds as people read them: `850ms`, `20s`, `10m`, `1h30m`.
+pub fn duration(ms: u64) -> String {
+    let (h, m, s) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    match (h, m, s) {
+        (0, 0, _) if ms < 1000 => format!("{ms}ms"),
+        (0, 0, s) => format!("{s}s"),
+        (0, m, 0) => format!("{m}m"),
+        (0, m, s) => format!("{m}m{s}s"),
+        (h, 0, _) => format!("{h}h"),
+        (h, m, _) => format!("{h}h{m}m"),
+    }
+}
+
+/// Thousand-millionths of a US dollar as people read them, to a hundredth of a cent.
+pub fn dollars(nano_usd: u64) -> String {
+    let tenths_of_mille = nano_usd.div_ceil(100_000);
+    format!("${}.{:04}", tenths_of_mille / 10_000, tenths_of_mille % 10_000)
+}
