@@ -134,7 +134,7 @@ impl Now<'_> {
                 CallStatus::AskNeeded(why) => Some(self.ask(open, why)),
                 CallStatus::Asked(_) => (!self.policy.someone_answers).then(|| nobody(open)),
                 CallStatus::Refused(why) => Some(answer(open, How::Refused, &words::refused(why))),
-                CallStatus::Allowed => free.then(|| run(open)),
+                CallStatus::Allowed => free.then(|| run(self.state, open)),
                 CallStatus::Probing(_) => Some(Action::ProbeTool(open.call.id.clone())),
                 CallStatus::Running(_) | CallStatus::Answered(_) => None,
             };
@@ -278,7 +278,8 @@ fn nobody(open: &OpenCall) -> Action {
     Action::AppendEvent(answered.into())
 }
 
-fn run(open: &OpenCall) -> Action {
+fn run(state: &State, open: &OpenCall) -> Action {
+    let session = state.started.as_ref().map_or("", |started| started.session.as_str());
     let (effects, repeat) =
         open.tool.as_ref().map(|tool| (tool.effects, tool.repeat)).unwrap_or_default();
     Action::RunTool(ToolStarted {
@@ -286,7 +287,7 @@ fn run(open: &OpenCall) -> Action {
         name: open.call.name.clone(),
         effects,
         repeat,
-        key: open.call.id.to_string(),
+        key: format!("{session}/{}", open.call.id),
         arguments_hash: open.arguments_hash(),
         attempt: open.attempts + 1,
     })

@@ -17,6 +17,7 @@ use crate::{
     hash::Hash,
     message::{CallId, Content, How, Labels, Reply, ToolResult, Usage},
     provider::ErrorClass,
+    store::SessionId,
     tool::ToolSpec,
 };
 
@@ -92,6 +93,8 @@ impl Stop {
 /// A session began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionStarted {
+    /// The session.
+    pub session: SessionId,
     /// The version of Inspan that began it.
     pub inspan: String,
     /// The version of the log's format.
