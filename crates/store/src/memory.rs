@@ -1,0 +1,192 @@
+//! Logs in memory: gone with their process, the same in every other way.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    future::ready,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use inspan_core::{
+    event::{Entry, Event, Head},
+    gate::BoxFuture,
+    hash::Hash,
+    store::{Blobs, Claim, SessionId, SessionRow, Store, StoreError},
+};
+
+use crate::check_order;
+
+/// Logs and blobs in memory. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Memory(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    logs: BTreeMap<SessionId, Log>,
+    blobs: HashMap<Hash, Arc<[u8]>>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    epoch: u64,
+    claimed: bool,
+    entries: Vec<Entry>,
+}
+
+impl Memory {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// No code of ours panics while it holds the lock, so a poisoned one is as good as any.
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, session: &SessionId, new: bool) -> Result<Claim, StoreError> {
+        let mut kept = self.kept();
+        let exists = kept.logs.get(session).is_some_and(|log| !log.entries.is_empty());
+        match (new, exists) {
+            (true, true) => return Err(StoreError::SessionExists(session.clone())),
+            (false, false) => return Err(StoreError::NoSession(session.clone())),
+            _ => {}
+        }
+        let log = kept.logs.entry(session.clone()).or_default();
+        if log.claimed {
+            return Err(StoreError::InUse(session.clone()));
+        }
+        log.claimed = true;
+        log.epoch = if new { 1 } else { log.epoch + 1 };
+        let guard = Guard { memory: self.clone(), session: session.clone() };
+        Ok(Claim { session: session.clone(), epoch: log.epoch, guard: Box::new(guard) })
+    }
+
+    fn write(&self, claim: &Claim, after: Head, entries: &[Entry]) -> Result<(), StoreError> {
+        let session = &claim.session;
+        check_order(session, after, entries)?;
+        let mut kept = self.kept();
+        let moved = || StoreError::Moved { session: session.clone(), after: after.seq };
+        let log = kept.logs.get_mut(session).ok_or_else(moved)?;
+        if log.epoch != claim.epoch || head(&log.entries) != after {
+            return Err(moved());
+        }
+        log.entries.extend_from_slice(entries);
+        Ok(())
+    }
+
+    fn page(&self, session: &SessionId, after: u64, max: usize) -> Result<Vec<Entry>, StoreError> {
+        let kept = self.kept();
+        let log = kept.logs.get(session).filter(|log| !log.entries.is_empty());
+        let log = log.ok_or_else(|| StoreError::NoSession(session.clone()))?;
+        let skipped = usize::try_from(after).unwrap_or(usize::MAX);
+        Ok(log.entries.iter().skip(skipped).take(max).cloned().collect())
+    }
+
+    fn list(&self, prefix: &str, count_max: usize) -> Vec<SessionRow> {
+        let kept = self.kept();
+        let begins = |(id, _): &(&SessionId, &Log)| id.as_str().starts_with(prefix);
+        let mut rows: Vec<SessionRow> =
+            kept.logs.iter().filter(begins).filter_map(|(id, log)| row(id, &log.entries)).collect();
+        rows.sort_by(|a, b| (b.updated_ms, &b.id).cmp(&(a.updated_ms, &a.id)));
+        rows.truncate(count_max);
+        rows
+    }
+}
+
+/// Gives the claim back when it is dropped.
+struct Guard {
+    memory: Memory,
+    session: SessionId,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(log) = self.memory.kept().logs.get_mut(&self.session) {
+            log.claimed = false;
+        }
+    }
+}
+
+fn head(entries: &[Entry]) -> Head {
+    entries.last().map(Entry::head).unwrap_or_default()
+}
+
+fn row(id: &SessionId, entries: &[Entry]) -> Option<SessionRow> {
+    let (first, last) = (entries.first()?, entries.last()?);
+    let mut row = SessionRow {
+        id: id.clone(),
+        started_ms: first.at_ms,
+        updated_ms: last.at_ms,
+        entries: last.seq,
+        turns: last.turn,
+        title: String::new(),
+        stop: None,
+        tokens: 0,
+        cost_nano_usd: 0,
+    };
+    let mut titled = false;
+    for entry in entries {
+        let columns = entry.columns();
+        row.tokens += columns.usage.total();
+        row.cost_nano_usd += columns.cost_nano_usd.unwrap_or(0);
+        match &entry.event {
+            Event::PromptSubmitted(_) | Event::Woken(_) | Event::TurnEnded(_) => {
+                row.stop = columns.stop.map(str::to_owned);
+            }
+            _ => {}
+        }
+        if matches!(entry.event, Event::PromptSubmitted(_)) && !titled {
+            titled = true;
+            row.title = columns.preview.unwrap_or_default();
+        }
+    }
+    Some(row)
+}
+
+impl Store for Memory {
+    fn create(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
+        Box::pin(ready(self.take(session, true)))
+    }
+
+    fn claim(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
+        Box::pin(ready(self.take(session, false)))
+    }
+
+    fn append(
+        &self,
+        claim: &Claim,
+        after: Head,
+        entries: Arc<[Entry]>,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(ready(self.write(claim, after, &entries)))
+    }
+
+    fn read(
+        &self,
+        session: &SessionId,
+        after: u64,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<Entry>, StoreError>> {
+        Box::pin(ready(self.page(session, after, count_max)))
+    }
+
+    fn sessions(
+        &self,
+        prefix: &str,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
+        Box::pin(ready(Ok(self.list(prefix, count_max))))
+    }
+}
+
+impl Blobs for Memory {
+    fn put(&self, bytes: Arc<[u8]>) -> BoxFuture<'static, Result<Hash, StoreError>> {
+        let hash = Hash::of_bytes(&bytes);
+        self.kept().blobs.insert(hash, bytes);
+        Box::pin(ready(Ok(hash)))
+    }
+
+    fn get(&self, hash: &Hash) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
+        Box::pin(ready(Ok(self.kept().blobs.get(hash).cloned())))
+    }
+}

@@ -1,0 +1,84 @@
+//! What SQLite and the file system say, in words that a person can act on.
+
+use std::{io, path::Path};
+
+use inspan_core::store::StoreError;
+
+/// The primary result codes of SQLite that mean something of their own here.
+mod code {
+    pub(super) const PERM: i32 = 3;
+    pub(super) const BUSY: i32 = 5;
+    pub(super) const READONLY: i32 = 8;
+    pub(super) const CORRUPT: i32 = 11;
+    pub(super) const FULL: i32 = 13;
+    pub(super) const CANTOPEN: i32 = 14;
+    pub(super) const NOTADB: i32 = 26;
+    /// An extended code: the shared memory beside the database could not grow.
+    pub(super) const IOERR_SHMSIZE: i32 = 4874;
+}
+
+const FULL: &str = "the disk is full: make room, then go on";
+
+/// What went wrong with the database at `path`.
+pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
+    let what = path.display().to_string();
+    let said = error.as_database_error().map_or_else(|| error.to_string(), |e| e.message().into());
+    let extended = extended_code(error).unwrap_or_default();
+    match extended & 0xff {
+        _ if extended == code::IOERR_SHMSIZE => StoreError::NotWritable { what, why: FULL.into() },
+        code::FULL => StoreError::NotWritable { what, why: FULL.into() },
+        code::READONLY | code::PERM => {
+            let why = format!("{said}: check the permissions of the file and its folder");
+            StoreError::NotWritable { what, why }
+        }
+        code::CANTOPEN => {
+            let why = format!("{said}: check that it is a file and that its folder is writable");
+            StoreError::NotWritable { what, why }
+        }
+        code::NOTADB => StoreError::Damaged {
+            what,
+            why: "it is no SQLite database: move it away, and a new one is made".into(),
+        },
+        code::CORRUPT => damaged(path, &said),
+        code::BUSY => StoreError::Other {
+            what,
+            why: "another process has kept it locked for too long: try again".into(),
+        },
+        _ if matches!(error, sqlx::Error::ColumnDecode { .. }) => damaged(path, &said),
+        _ => StoreError::Other { what, why: said },
+    }
+}
+
+/// Whether the whole database is locked by another process, so that it is no use to try at once.
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
+    extended_code(error).is_some_and(|code| code & 0xff == code::BUSY)
+}
+
+/// The database at `path` can be opened, but something in it can't be.
+pub(super) fn damaged(path: &Path, why: &str) -> StoreError {
+    let what = path.display().to_string();
+    let why = format!(
+        "{why}: move it away to begin a new one, or save what can be saved with \
+         `sqlite3 {what} .recover`"
+    );
+    StoreError::Damaged { what, why }
+}
+
+/// What the file system said of `path`.
+pub(super) fn of_file(path: &Path, error: &io::Error) -> StoreError {
+    let what = path.display().to_string();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            StoreError::NotWritable { what, why: FULL.into() }
+        }
+        io::ErrorKind::PermissionDenied
+        | io::ErrorKind::ReadOnlyFilesystem
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::AlreadyExists => StoreError::NotWritable { what, why: error.to_string() },
+        _ => StoreError::Other { what, why: error.to_string() },
+    }
+}
+
+fn extended_code(error: &sqlx::Error) -> Option<i32> {
+    error.as_database_error()?.code()?.parse().ok()
+}

@@ -1,0 +1,51 @@
+//! Who writes a session: an operating-system lock on a file for each, so that a process that was
+//! killed frees its sessions at once. The files are empty and stay; only the lock says anything.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    path::Path,
+};
+
+use inspan_core::store::{SessionId, StoreError};
+
+use super::fault;
+
+/// A locked file. Dropping it frees the lock.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Lock {
+    /// Locks `session`'s file in `folder`, or says that it is in use: by another process, or by
+    /// another claim of this one.
+    pub(super) fn take(folder: &Path, session: &SessionId) -> Result<Self, StoreError> {
+        let path = folder.join(session.as_str());
+        let file = open(&path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse(session.clone())),
+            Err(TryLockError::Error(error)) => Err(fault::of_file(&path, &error)),
+        }
+    }
+
+    /// Locks the file at `path`, after whoever has it now. Blocks its thread.
+    pub(super) fn wait(path: &Path) -> Result<Self, StoreError> {
+        let file = open(path)?;
+        file.lock().map_err(|error| fault::of_file(path, &error))?;
+        Ok(Self(file))
+    }
+}
+
+impl Drop for Lock {
+    /// A child that has just been forked shares the open file until it runs its own program, so
+    /// that closing ours would not free the lock yet; unlocking does.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+fn open(path: &Path) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    super::open::only_for_owner(&mut options);
+    options.open(path).map_err(|error| fault::of_file(path, &error))
+}

@@ -1,0 +1,192 @@
+//! From a path to a database of the right version. One that is up to date is only read.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use inspan_core::store::StoreError;
+use sqlx::{
+    ConnectOptions, Connection, SqliteConnection, SqlSafeStr,
+    migrate::{Migration, MigrationType, Migrator},
+    sqlite::{SqliteConnectOptions, SqliteSynchronous},
+};
+
+use super::{fault, lock::Lock};
+
+/// How long a write waits for another process that is writing.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The migrations in their order: version, name and text. Each runs in a transaction of its own.
+const MIGRATIONS: [(i64, &str, &str); 1] =
+    [(1, "log", include_str!("../../migrations/0001_log.sql"))];
+
+/// Where a database and what belongs to it lie.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The database.
+    pub(super) file: PathBuf,
+    /// The folder of lock files.
+    pub(super) locks: PathBuf,
+    /// The folder of blobs.
+    pub(super) blobs: PathBuf,
+}
+
+impl Place {
+    /// The place of the database at `path`. It is made absolute, so that SQLite takes no name for
+    /// an address (`file:…`, `:memory:`).
+    pub(super) fn new(path: &Path) -> Result<Self, StoreError> {
+        let file = std::path::absolute(path).map_err(|error| fault::of_file(path, &error))?;
+        let beside = |suffix: &str| {
+            let mut name = file.clone().into_os_string();
+            name.push(suffix);
+            PathBuf::from(name)
+        };
+        Ok(Self { locks: beside(".locks"), blobs: beside(".blobs"), file })
+    }
+
+    /// How a connection is opened.
+    pub(super) fn options(&self) -> SqliteConnectOptions {
+        SqliteConnectOptions::new()
+            .filename(&self.file)
+            .foreign_keys(true)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT)
+            .disable_statement_logging()
+    }
+
+    /// The database's error in the store's words.
+    pub(super) fn fault(&self, error: &sqlx::Error) -> StoreError {
+        fault::of_database(&self.file, error)
+    }
+}
+
+/// Opens the database, makes it where there is none, and brings it up to date where it is older.
+pub(super) async fn open(place: &Place) -> Result<SqliteConnection, StoreError> {
+    if let Some(folder) = place.file.parent() {
+        make_folder(folder)?;
+    }
+    make_file(&place.file)?;
+    let mut connection = place.options().connect().await.map_err(|e| place.fault(&e))?;
+    match bring_up_to_date(place, &mut connection).await {
+        Ok(()) => Ok(connection),
+        Err(error) => {
+            // The error matters; what closing says then adds nothing to it.
+            let _ = connection.close().await;
+            Err(error)
+        }
+    }
+}
+
+async fn bring_up_to_date(
+    place: &Place,
+    connection: &mut SqliteConnection,
+) -> Result<(), StoreError> {
+    let latest = MIGRATIONS[MIGRATIONS.len() - 1].0;
+    if version(place, connection).await? == latest {
+        return make_folder(&place.locks);
+    }
+    make_folder(&place.locks)?;
+    // No session is called so: their names have no full stop.
+    let path = place.locks.join(".migration");
+    let waited = tokio::task::spawn_blocking(move || Lock::wait(&path)).await;
+    let _lock = waited.map_err(|error| StoreError::Other {
+        what: place.file.display().to_string(),
+        why: error.to_string(),
+    })??;
+    if version(place, connection).await? < latest {
+        migrate(place, connection).await?;
+    }
+    Ok(())
+}
+
+/// The version of the database; 0 for an empty one.
+async fn version(place: &Place, connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+    let names: Vec<String> =
+        sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(|e| place.fault(&e))?;
+    let has = |name: &str| names.iter().any(|n| n == name);
+    let ours = has("entries") && has("sessions") && has("_sqlx_migrations");
+    if !ours {
+        // A process that died while it made the database leaves at most the list of migrations.
+        let empty = names.iter().all(|name| name == "_sqlx_migrations");
+        return if empty { Ok(0) } else { Err(foreign(place)) };
+    }
+    let version: i64 =
+        sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations")
+            .fetch_one(connection)
+            .await
+            .map_err(|e| place.fault(&e))?;
+    let latest = MIGRATIONS[MIGRATIONS.len() - 1].0;
+    if version > latest {
+        let file = place.file.display();
+        return Err(StoreError::Newer { what: format!("{file} (version {version} of {latest})") });
+    }
+    Ok(version)
+}
+
+fn foreign(place: &Place) -> StoreError {
+    StoreError::Damaged {
+        what: place.file.display().to_string(),
+        why: "it is the database of another program: give another path".into(),
+    }
+}
+
+async fn migrate(place: &Place, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    // The mode is kept in the file: later openings find it there.
+    sqlx::query("PRAGMA journal_mode = WAL")
+        .execute(&mut *connection)
+        .await
+        .map_err(|e| place.fault(&e))?;
+    let migrations = MIGRATIONS.map(|(version, name, sql)| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    });
+    Migrator::with_migrations(migrations.into()).run(connection).await.map_err(|error| {
+        use sqlx::migrate::MigrateError::{Execute, ExecuteMigration};
+        match error {
+            Execute(error) | ExecuteMigration(error, _) => place.fault(&error),
+            other => fault::damaged(&place.file, &other.to_string()),
+        }
+    })
+}
+
+/// Makes `folder` and those above it, for the owner alone, where they are missing.
+pub(super) fn make_folder(folder: &Path) -> Result<(), StoreError> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(|error| fault::of_file(folder, &error))
+}
+
+/// Makes an empty file for the owner alone where there is none. What SQLite puts beside it gets
+/// the same permissions.
+fn make_file(path: &Path) -> Result<(), StoreError> {
+    if fs::exists(path).unwrap_or(false) {
+        return Ok(());
+    }
+    let mut options = OpenOptions::new();
+    options.create_new(true).write(true);
+    only_for_owner(&mut options);
+    match options.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(fault::of_file(path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Files made with `options` can be read and written by their owner alone.
+pub(super) fn only_for_owner(options: &mut OpenOptions) {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    #[cfg(not(unix))]
+    let _ = options;
+}
