@@ -56,14 +56,14 @@ impl Account<'_> {
         let (spent, limits) = (&self.turn.spent, &self.config.limits);
         match limit {
             Limit::Rounds => spent.rounds >= limits.rounds_max,
-            Limit::Tokens => limits
-                .tokens_max
-                .is_some_and(|max| spent.tokens + self.round_tokens() > max || max == 0),
+            Limit::Tokens => limits.tokens_max.is_some_and(|max| {
+                spent.tokens.saturating_add(self.round_tokens()) > max || max == 0
+            }),
             Limit::Cost => limits.cost_max_nano_usd.is_some_and(|max| {
                 max == 0
                     || self
                         .price_of(self.round_usage())
-                        .is_some_and(|cost| spent.cost_nano_usd + cost > max)
+                        .is_some_and(|cost| spent.cost_nano_usd.saturating_add(cost) > max)
             }),
             Limit::Time => self.is_out_of_time(),
             Limit::Calls => {
@@ -103,7 +103,7 @@ impl Account<'_> {
         if self.turn.spent.rounds == 0 {
             return usage(input, 0);
         }
-        usage(2 * input, self.closing_output_tokens().into())
+        usage(input.saturating_mul(2), self.closing_output_tokens().into())
     }
 
     fn round_tokens(&self) -> u64 {
@@ -115,9 +115,11 @@ impl Account<'_> {
         let (spent, limits) = (&self.turn.spent, &self.config.limits);
         let closing =
             usage(self.state.context.tokens_estimate(), self.closing_output_tokens().into());
-        let tokens_fit = limits.tokens_max.is_none_or(|max| spent.tokens + closing.total() <= max);
+        let tokens_fit =
+            limits.tokens_max.is_none_or(|max| spent.tokens.saturating_add(closing.total()) <= max);
         let cost_fits = limits.cost_max_nano_usd.is_none_or(|max| {
-            self.price_of(closing).is_none_or(|cost| spent.cost_nano_usd + cost <= max)
+            self.price_of(closing)
+                .is_none_or(|cost| spent.cost_nano_usd.saturating_add(cost) <= max)
         });
         tokens_fit && cost_fits
     }

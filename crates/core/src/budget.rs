@@ -78,7 +78,10 @@ impl Price {
             (usage.cache_read, self.cache_read),
             (usage.cache_write, self.cache_write),
         ];
-        tiers.into_iter().map(|(tokens, price)| tokens.unwrap_or(0) * price).sum()
+        tiers
+            .into_iter()
+            .map(|(tokens, price)| tokens.unwrap_or(0).saturating_mul(price))
+            .fold(0, u64::saturating_add)
     }
 }
 

@@ -165,9 +165,9 @@ impl Now<'_> {
             return Some(words::limited_call(limit));
         }
         match &self.turn.phase {
-            Phase::Replied(ReplyStop::Length) => {
-                Some(words::cut_call(self.account.output_tokens_max(self.turn.cuts - 1)))
-            }
+            Phase::Replied(ReplyStop::Length) => Some(words::cut_call(
+                self.account.output_tokens_max(self.turn.cuts.saturating_sub(1)),
+            )),
             Phase::Replied(ReplyStop::Broken | ReplyStop::Cancelled) | Phase::Failed { .. } => {
                 Some(words::BROKEN.to_owned())
             }
@@ -203,7 +203,7 @@ impl Now<'_> {
             let stop = if self.account.is_out_of_time() { Stop::Time } else { give_up };
             return end(stop, &failed.message);
         };
-        let wait_ms = u64::try_from(retry_ms - failed_ms).unwrap_or(0);
+        let wait_ms = u64::try_from(retry_ms.saturating_sub(failed_ms)).unwrap_or(0);
         if failed.class == ErrorClass::Quota || wait_ms > RETRY_WAIT_MS_MAX {
             let parked = Parked { why: failed.message.clone(), until_ms: Some(retry_ms) };
             return Action::AppendEvent(parked.into());
@@ -215,7 +215,11 @@ impl Now<'_> {
             let deadline_ms = self.account.deadline_ms().unwrap_or(retry_ms);
             return Action::Wait { until_ms: Some(retry_ms.min(deadline_ms)) };
         }
-        self.call_model(self.turn.closing, self.turn.round.max(1), self.turn.attempt + 1)
+        self.call_model(
+            self.turn.closing,
+            self.turn.round.max(1),
+            self.turn.attempt.saturating_add(1),
+        )
     }
 
     fn next_round(&self) -> Action {
@@ -230,7 +234,7 @@ impl Now<'_> {
         if let Some(near) = near.filter_map(|limit| self.account.is_near(limit)).next() {
             return Action::AppendEvent(near.into());
         }
-        self.call_model(None, self.turn.round + 1, 1)
+        self.call_model(None, self.turn.round.saturating_add(1), 1)
     }
 
     fn call_model(&self, closing: Option<Limit>, round: u32, attempt: u32) -> Action {
@@ -289,7 +293,7 @@ fn run(state: &State, open: &OpenCall) -> Action {
         repeat,
         key: format!("{session}/{}", open.call.id),
         arguments_hash: open.arguments_hash(),
-        attempt: open.attempts + 1,
+        attempt: open.attempts.saturating_add(1),
     })
 }
 

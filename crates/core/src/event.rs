@@ -455,7 +455,7 @@ impl Entry {
     /// empty.
     pub fn next(head: Head, at_ms: i64, turn: u32, round: u32, event: Event) -> Self {
         let body: Arc<str> = event.encode().unwrap_or_default().into();
-        let seq = head.seq + 1;
+        let seq = head.seq.saturating_add(1);
         let hash = chain(&head.hash, seq, at_ms, event.kind(), FORMAT_VERSION, &body);
         Self { seq, at_ms, turn, round, version: FORMAT_VERSION, event, body, hash }
     }
@@ -483,7 +483,7 @@ impl Entry {
 
     /// Whether this entry follows `head` and its bytes are those that were hashed.
     pub fn follows(&self, head: Head) -> bool {
-        self.seq == head.seq + 1
+        Some(self.seq) == head.seq.checked_add(1)
             && self.hash
                 == chain(
                     &head.hash,

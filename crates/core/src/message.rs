@@ -159,12 +159,15 @@ pub struct Usage {
 impl Usage {
     /// All tokens read, over the three input tiers.
     pub fn input_total(&self) -> u64 {
-        [self.input, self.cache_read, self.cache_write].into_iter().flatten().sum()
+        [self.input, self.cache_read, self.cache_write]
+            .into_iter()
+            .flatten()
+            .fold(0, u64::saturating_add)
     }
 
     /// All tokens over all tiers; reasoning is part of the output.
     pub fn total(&self) -> u64 {
-        self.input_total() + self.output.unwrap_or(0)
+        self.input_total().saturating_add(self.output.unwrap_or(0))
     }
 }
 

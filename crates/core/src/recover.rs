@@ -25,7 +25,7 @@ pub fn retry_at_ms(state: &State, error: &ModelError, now_ms: i64, chance: f64) 
     }
     let quarter = |wait_ms: u64| (wait_ms as f64 * 0.25 * chance.clamp(0.0, 1.0)) as u64;
     Some(at(match error.retry_after_ms {
-        Some(asked_ms) => asked_ms + quarter(asked_ms.min(RETRY_WAIT_MS_GROWN)),
+        Some(asked_ms) => asked_ms.saturating_add(quarter(asked_ms.min(RETRY_WAIT_MS_GROWN))),
         None => {
             let doubled = RETRY_WAIT_MS_FIRST << turn.failures.min(16);
             let wait_ms = doubled.min(RETRY_WAIT_MS_GROWN);

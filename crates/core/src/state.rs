@@ -67,7 +67,7 @@ pub struct Context {
 impl Context {
     /// The estimated input tokens of the next request.
     pub fn tokens_estimate(&self) -> u64 {
-        self.tokens + tokens_estimate(self.bytes)
+        self.tokens.saturating_add(tokens_estimate(self.bytes))
     }
 }
 
@@ -127,7 +127,8 @@ impl Turn {
 
     /// Milliseconds in which a process drove this turn, as of `now_ms`.
     pub fn time_ms(&self, now_ms: i64) -> u64 {
-        self.active_ms + u64::try_from(now_ms - self.since_ms).unwrap_or(0)
+        let driven_ms = u64::try_from(now_ms.saturating_sub(self.since_ms)).unwrap_or(0);
+        self.active_ms.saturating_add(driven_ms)
     }
 
     /// When its time will be over, in milliseconds since 1970.
@@ -420,8 +421,8 @@ impl State {
 
     fn spend(&mut self, tokens: u64, cost: Option<u64>, incomplete: bool) {
         let add = |spent: &mut Spent| {
-            spent.tokens += tokens;
-            spent.cost_nano_usd += cost.unwrap_or(0);
+            spent.tokens = spent.tokens.saturating_add(tokens);
+            spent.cost_nano_usd = spent.cost_nano_usd.saturating_add(cost.unwrap_or(0));
             spent.incomplete |= incomplete;
         };
         add(&mut self.total);
