@@ -30,13 +30,20 @@ pub enum Message {
     Assistant(Reply),
 }
 
-/// See [`Message::User`].
+/// See [`Message::User`]. Has no blank text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserMessage {
     /// Results, in the order of the calls.
     pub results: Vec<CallResult>,
     /// Prompts and notes.
     pub content: Vec<Content>,
+}
+
+impl UserMessage {
+    /// Stands where a log has no prompt before its first request or reply.
+    pub(crate) fn no_prompt() -> Self {
+        Self { results: Vec::new(), content: vec![Content::text(words::NO_PROMPT)] }
+    }
 }
 
 /// The answer to one call.
@@ -48,7 +55,7 @@ pub struct CallResult {
     pub name: String,
     /// How it came to this.
     pub how: How,
-    /// What the model is told.
+    /// What the model is told; never empty, no blank text.
     pub result: ToolResult,
 }
 
@@ -67,11 +74,7 @@ pub struct Projection<'a> {
 /// provider accepts. The message at an index never changes from one request to the next.
 pub fn project<'a>(state: &'a State, issuer: &str) -> Projection<'a> {
     let config = state.config.as_deref();
-    let mut messages: Vec<Cow<'a, Message>> = Vec::with_capacity(state.messages.len() + 2);
-    if !matches!(state.messages.first().map(Arc::as_ref), Some(Message::User(_))) {
-        let content = vec![Content::text(words::NO_PROMPT)];
-        messages.push(Cow::Owned(Message::User(UserMessage { results: Vec::new(), content })));
-    }
+    let mut messages: Vec<Cow<'a, Message>> = Vec::with_capacity(state.messages.len() + 1);
     messages.extend(state.messages.iter().map(|message| for_issuer(message, issuer)));
     let open = UserMessage {
         results: state.calls.iter().cloned().map(result_of).collect(),
@@ -79,6 +82,8 @@ pub fn project<'a>(state: &'a State, issuer: &str) -> Projection<'a> {
     };
     if open != UserMessage::default() {
         messages.push(Cow::Owned(Message::User(open)));
+    } else if messages.is_empty() {
+        messages.push(Cow::Owned(Message::User(UserMessage::no_prompt())));
     }
     Projection {
         tools: config.map_or(&[], |config| &config.tools),

@@ -330,8 +330,9 @@ impl State {
     }
 
     fn prompt(&mut self, content: &[Content], at_ms: i64) {
+        let content = not_blank(content, words::NO_PROMPT);
         self.context.bytes += content.iter().map(size_of).sum::<usize>();
-        self.content.extend(content.iter().cloned());
+        self.content.extend(content);
         match &mut self.turn {
             Some(turn) => turn.unread = true,
             None => self.open_turn(at_ms),
@@ -371,6 +372,14 @@ impl State {
         if message != UserMessage::default() {
             self.messages.push(Arc::new(Message::User(message)));
         }
+        self.begin_messages();
+    }
+
+    /// The first message is the user's, also in a log that has no prompt.
+    fn begin_messages(&mut self) {
+        if self.messages.is_empty() {
+            self.messages.push(Arc::new(Message::User(UserMessage::no_prompt())));
+        }
     }
 
     fn replied(&mut self, replied: &ModelReplied) {
@@ -400,6 +409,7 @@ impl State {
             self.seal();
             self.content = kept;
         }
+        self.begin_messages();
         let counted = reply.usage.total();
         if counted > 0 && !reply.usage.estimated {
             self.context = Context { tokens: counted, bytes: 0 };
@@ -488,7 +498,8 @@ impl State {
     }
 
     fn tool_finished(&mut self, finished: &ToolFinished) {
-        self.context.bytes += finished.result.content.iter().map(size_of).sum::<usize>();
+        let content = not_blank(&finished.result.content, words::NO_OUTPUT);
+        self.context.bytes += content.iter().map(size_of).sum::<usize>();
         if self.call(&finished.call).is_none_or(OpenCall::is_answered) {
             let late = words::late(&finished.call, &finished.name, &finished.result);
             self.content.push(Content::Text { text: late });
@@ -499,7 +510,11 @@ impl State {
                 call: finished.call.clone(),
                 name: finished.name.clone(),
                 how: finished.how,
-                result: finished.result.clone(),
+                result: ToolResult {
+                    content,
+                    evidence: finished.result.evidence.clone(),
+                    state: finished.result.state.clone(),
+                },
             }));
         });
         if self.calls.iter().all(OpenCall::is_answered) {
@@ -552,6 +567,14 @@ impl State {
             _ => {}
         }
     }
+}
+
+/// The content that can be sent: providers refuse a blank text, and an empty list of content.
+fn not_blank(content: &[Content], instead: &str) -> Vec<Content> {
+    let is_blank =
+        |content: &Content| matches!(content, Content::Text { text } if text.trim().is_empty());
+    let kept: Vec<Content> = content.iter().filter(|one| !is_blank(one)).cloned().collect();
+    if kept.is_empty() { vec![Content::text(instead)] } else { kept }
 }
 
 fn size_of(content: &Content) -> usize {

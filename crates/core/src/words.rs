@@ -9,8 +9,10 @@ use crate::{
 
 /// Stands where a reply was cut before anything that can be sent.
 pub const REPLY_CUT: &str = "[reply cut]";
-/// Stands where a log has no prompt before its first reply.
+/// Stands for a blank prompt, and where a log has none before its first request or reply.
 pub const NO_PROMPT: &str = "[no prompt]";
+/// Stands for the result of a tool that gave nothing at all.
+pub const NO_OUTPUT: &str = "[no output]";
 /// Told for a call that was cancelled.
 pub const CANCELLED: &str = "Cancelled by the user.";
 /// Told for a call whose outcome nobody knows.
