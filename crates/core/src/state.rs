@@ -261,8 +261,8 @@ impl State {
             Event::SessionConfigured(e) => self.configure(e),
             Event::PromptSubmitted(e) => self.prompt(&e.content, at_ms),
             Event::RoundStarted(e) => self.round(e),
-            Event::ModelReplied(e) => self.replied(e),
-            Event::ModelFailed(e) => self.failed(e, at_ms),
+            Event::ModelReplied(e) => self.replied(e, seq),
+            Event::ModelFailed(e) => self.failed(e, seq, at_ms),
             Event::GateJudged(e) => self.judged(e),
             Event::PermissionAsked(e) => self.on_call(&e.call, |open| {
                 if let CallStatus::AskNeeded(why) = &open.status {
@@ -382,14 +382,14 @@ impl State {
         }
     }
 
-    fn replied(&mut self, replied: &ModelReplied) {
+    fn replied(&mut self, replied: &ModelReplied, seq: u64) {
         let usage = &replied.reply.usage;
         self.spend(usage.total(), replied.cost_nano_usd, usage.estimated || usage.input.is_none());
         let asked = self.turn.as_ref().map_or(0, |turn| match &turn.phase {
             Phase::Asking(started) => started.output_tokens_max,
             _ => 0,
         });
-        self.take_reply(&replied.reply);
+        self.take_reply(&replied.reply, seq);
         let is_cut = replied.reply.stop == ReplyStop::Length;
         if is_cut {
             self.note(words::cut_reply(asked));
@@ -402,7 +402,7 @@ impl State {
         });
     }
 
-    fn take_reply(&mut self, reply: &Reply) {
+    fn take_reply(&mut self, reply: &Reply, seq: u64) {
         if !self.calls.is_empty() {
             // Only a log that the driver never writes: a reply while calls were open.
             let kept = std::mem::take(&mut self.content);
@@ -416,6 +416,7 @@ impl State {
         } else {
             self.context.bytes += reply.parts.iter().map(part_size).sum::<usize>();
         }
+        let reply = sendable(reply, seq);
         self.calls = reply
             .calls()
             .map(|call| OpenCall {
@@ -426,7 +427,7 @@ impl State {
                 status: CallStatus::New,
             })
             .collect();
-        self.messages.push(Arc::new(Message::Assistant(sendable(reply))));
+        self.messages.push(Arc::new(Message::Assistant(reply)));
     }
 
     fn spend(&mut self, tokens: u64, cost: Option<u64>, incomplete: bool) {
@@ -439,10 +440,10 @@ impl State {
         self.on_turn(|turn| add(&mut turn.spent));
     }
 
-    fn failed(&mut self, failed: &ModelFailed, at_ms: i64) {
+    fn failed(&mut self, failed: &ModelFailed, seq: u64, at_ms: i64) {
         self.spend(failed.usage.total(), failed.cost_nano_usd, failed.usage.estimated);
         if let Some(partial) = &failed.partial {
-            self.take_reply(partial);
+            self.take_reply(partial, seq);
         }
         self.on_turn(|turn| {
             turn.failures += u32::from(failed.class.is_passing());
@@ -626,21 +627,36 @@ fn signature(calls: &[OpenCall]) -> Option<Hash> {
 }
 
 /// The reply as it can be sent back: whole calls, no blank text, no unsigned reasoning of a cut
-/// reply, never empty, and not ending in reasoning, which providers refuse.
-fn sendable(reply: &Reply) -> Reply {
+/// reply, never empty, and not ending in reasoning, which providers refuse. Whatever identifiers a
+/// log holds, those of its calls are the ones that Inspan gives to the reply that is entry `seq`,
+/// so that no two calls of a session share one.
+fn sendable(reply: &Reply, seq: u64) -> Reply {
     let is_cut = reply.stop.is_cut();
-    let mut parts: Vec<ReplyPart> = reply
-        .parts
-        .iter()
-        .filter(|part| match part {
-            ReplyPart::Text { text } => !text.trim().is_empty(),
-            ReplyPart::Reasoning(reasoning) => reasoning.signed || !is_cut,
-            ReplyPart::Call(call) => call.complete,
-        })
-        .cloned()
-        .collect();
+    let mut parts = Vec::with_capacity(reply.parts.len() + 1);
+    let mut calls = 0;
+    for part in &reply.parts {
+        match part {
+            ReplyPart::Text { text } if text.trim().is_empty() => {}
+            ReplyPart::Reasoning(reasoning) if is_cut && !reasoning.signed => {}
+            ReplyPart::Text { .. } | ReplyPart::Reasoning(_) => parts.push(part.clone()),
+            ReplyPart::Call(call) => {
+                if call.complete {
+                    let id = CallId::new(seq, calls);
+                    parts.push(ReplyPart::Call(ToolCall { id, ..call.clone() }));
+                }
+                calls += 1;
+            }
+        }
+    }
     if !matches!(parts.last(), Some(ReplyPart::Text { .. } | ReplyPart::Call(_))) {
         parts.push(ReplyPart::Text { text: words::REPLY_CUT.to_owned() });
     }
-    Reply { parts, ..reply.clone() }
+    Reply {
+        parts,
+        stop: reply.stop.clone(),
+        usage: reply.usage,
+        issuer: reply.issuer.clone(),
+        model: reply.model.clone(),
+        provider_id: reply.provider_id.clone(),
+    }
 }
