@@ -410,9 +410,9 @@ impl State {
             self.content = kept;
         }
         self.begin_messages();
-        let counted = reply.usage.total();
-        if counted > 0 && !reply.usage.estimated {
-            self.context = Context { tokens: counted, bytes: 0 };
+        if reply.usage.input_total() > 0 && !reply.usage.estimated {
+            let unsent = self.content.iter().map(size_of).sum();
+            self.context = Context { tokens: reply.usage.total(), bytes: unsent };
         } else {
             self.context.bytes += reply.parts.iter().map(part_size).sum::<usize>();
         }
@@ -454,6 +454,9 @@ impl State {
     fn judged(&mut self, judged: &GateJudged) {
         let allowed = self.call(&judged.call).is_some_and(|o| self.allowed.contains(&o.call.name));
         self.on_call(&judged.call, |open| {
+            if open.status != CallStatus::New {
+                return;
+            }
             if let Some(checked) = &judged.arguments {
                 open.arguments = Some(checked.clone());
             }
