@@ -1,0 +1,38 @@
+//! The tools that are part of Inspan, and those that are programs of the person's own.
+//!
+//! A built-in tool exists for an agent only where its folder lists it. Any program can be a tool:
+//! see [`command`].
+
+mod cap;
+pub mod command;
+pub mod echo;
+mod process;
+mod reap;
+
+use std::sync::Arc;
+
+use inspan_core::tool::Tool;
+
+/// The names of the tools that are part of Inspan, sorted.
+pub const BUILTIN_NAMES: &[&str] = &["echo"];
+
+/// The built-in tool with this name.
+pub fn builtin(name: &str) -> Option<Arc<dyn Tool>> {
+    match name {
+        "echo" => Some(Arc::new(echo::Echo::default())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_builtin_is_found_under_its_name() {
+        for name in BUILTIN_NAMES {
+            assert_eq!(builtin(name).map(|tool| tool.spec().name.clone()).as_deref(), Some(*name));
+        }
+        assert!(builtin("weather").is_none());
+    }
+}
