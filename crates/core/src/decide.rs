@@ -127,13 +127,16 @@ impl Now<'_> {
                     None => free.then(|| Action::JudgeCall(open.call.id.clone())),
                 },
                 CallStatus::AskNeeded(_) | CallStatus::Asked(_) | CallStatus::Allowed
-                    if spent.is_some() =>
+                    if spent.is_some() && open.attempts == 0 =>
                 {
                     spent.map(|limit| answer(open, How::NotRun, &words::limited_call(limit)))
                 }
                 CallStatus::AskNeeded(why) => Some(self.ask(open, why)),
                 CallStatus::Asked(_) => (!self.policy.someone_answers).then(|| nobody(open)),
                 CallStatus::Refused(why) => Some(answer(open, How::Refused, &words::refused(why))),
+                CallStatus::Allowed if open.attempts > 0 && self.account.is_out_of_time() => {
+                    Some(answer(open, How::Unknown, words::UNKNOWN))
+                }
                 CallStatus::Allowed => free.then(|| run(self.state, open)),
                 CallStatus::Probing(_) => Some(Action::ProbeTool(open.call.id.clone())),
                 CallStatus::Running(_) | CallStatus::Answered(_) => None,
@@ -184,6 +187,8 @@ impl Now<'_> {
             Phase::Asking(_) => Action::Wait { until_ms: self.account.deadline_ms() },
             Phase::Failed { failed, at_ms } => self.after_failure(failed, *at_ms),
             Phase::Parked(parked) => end(Stop::Parked, &parked.why),
+            // It was parked in the middle of this round.
+            Phase::Ready if self.turn.round > 0 => self.ask_again(""),
             Phase::Ready => self.next_round(),
             Phase::Replied(stop) => match (self.turn.closing, stop) {
                 (Some(limit), _) => end(limit.stop(), ""),
@@ -208,12 +213,16 @@ impl Now<'_> {
             let parked = Parked { why: failed.message.clone(), until_ms: Some(retry_ms) };
             return Action::AppendEvent(parked.into());
         }
-        if self.account.is_out_of_time() {
-            return end(Stop::Time, &failed.message);
-        }
-        if self.policy.now_ms < retry_ms {
+        if self.policy.now_ms < retry_ms && !self.account.is_out_of_time() {
             let deadline_ms = self.account.deadline_ms().unwrap_or(retry_ms);
             return Action::Wait { until_ms: Some(retry_ms.min(deadline_ms)) };
+        }
+        self.ask_again(&failed.message)
+    }
+
+    fn ask_again(&self, why: &str) -> Action {
+        if self.account.is_out_of_time() {
+            return end(Stop::Time, why);
         }
         self.call_model(
             self.turn.closing,
@@ -224,7 +233,7 @@ impl Now<'_> {
 
     fn next_round(&self) -> Action {
         if let Some(limit) = Limit::ALL.into_iter().find(|limit| self.account.is_reached(*limit)) {
-            return if limit != Limit::Time && self.account.closing_fits() {
+            return if !self.account.is_out_of_time() && self.account.closing_fits() {
                 self.call_model(Some(limit), self.turn.round.max(1), 1)
             } else {
                 end(limit.stop(), "")
