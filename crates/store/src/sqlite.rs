@@ -112,8 +112,7 @@ impl Store for Sqlite {
         if let Err(error) = check_order(&session, after, &entries) {
             return Box::pin(std::future::ready(Err(error)));
         }
-        let answer =
-            self.writer.ask(Ask::Append { session, epoch: claim.epoch, after, entries });
+        let answer = self.writer.ask(Ask::Append { session, epoch: claim.epoch, after, entries });
         Box::pin(async move { answer.await.map(drop) })
     }
 
@@ -141,7 +140,8 @@ impl Store for Sqlite {
         prefix: &str,
         count_max: usize,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
-        let (place, readers, prefix) = (self.place.clone(), self.readers.clone(), prefix.to_owned());
+        let (place, readers, prefix) =
+            (self.place.clone(), self.readers.clone(), prefix.to_owned());
         Box::pin(async move {
             let fault = |error| place.fault(&error);
             let mut reader = readers.acquire().await.map_err(fault)?;

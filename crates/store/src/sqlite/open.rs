@@ -9,7 +9,7 @@ use std::{
 
 use inspan_core::store::StoreError;
 use sqlx::{
-    ConnectOptions, Connection, SqliteConnection, SqlSafeStr,
+    ConnectOptions, Connection, SqlSafeStr, SqliteConnection,
     migrate::{Migration, MigrationType, Migrator},
     sqlite::{SqliteConnectOptions, SqliteSynchronous},
 };
@@ -116,11 +116,10 @@ async fn version(place: &Place, connection: &mut SqliteConnection) -> Result<i64
         let empty = names.iter().all(|name| name == "_sqlx_migrations");
         return if empty { Ok(0) } else { Err(foreign(place)) };
     }
-    let version: i64 =
-        sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations")
-            .fetch_one(connection)
-            .await
-            .map_err(|e| place.fault(&e))?;
+    let version: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations")
+        .fetch_one(connection)
+        .await
+        .map_err(|e| place.fault(&e))?;
     let latest = MIGRATIONS[MIGRATIONS.len() - 1].0;
     if version > latest {
         let file = place.file.display();

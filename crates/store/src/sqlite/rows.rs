@@ -129,10 +129,8 @@ pub(super) async fn raise_epoch(
     connection: &mut SqliteConnection,
     session: &SessionId,
 ) -> sqlx::Result<Option<u64>> {
-    let epoch: Option<i64> = sqlx::query_scalar(RAISE_EPOCH)
-        .bind(session.as_str())
-        .fetch_optional(connection)
-        .await?;
+    let epoch: Option<i64> =
+        sqlx::query_scalar(RAISE_EPOCH).bind(session.as_str()).fetch_optional(connection).await?;
     Ok(epoch.map(i64::unsigned_abs))
 }
 

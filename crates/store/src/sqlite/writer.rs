@@ -96,7 +96,8 @@ async fn run(place: Arc<Place>, mut connection: SqliteConnection, mut jobs: mpsc
                 Job::Close => jobs.close(),
             }
         }
-        for (done, answer) in answers.into_iter().zip(carry_out(&place, &mut connection, &asks).await)
+        for (done, answer) in
+            answers.into_iter().zip(carry_out(&place, &mut connection, &asks).await)
         {
             // Whoever asked may have gone on without waiting.
             let _ = done.send(answer);
@@ -108,11 +109,7 @@ async fn run(place: Arc<Place>, mut connection: SqliteConnection, mut jobs: mpsc
 
 /// The answers to `asks`, in their order. When a group fails as a whole, each of it is tried
 /// alone, so that what fits is not lost with what does not.
-async fn carry_out(
-    place: &Place,
-    connection: &mut SqliteConnection,
-    asks: &[Ask],
-) -> Vec<Answer> {
+async fn carry_out(place: &Place, connection: &mut SqliteConnection, asks: &[Ask]) -> Vec<Answer> {
     match commit(connection, asks).await {
         Ok(answers) => answers,
         Err(error) if asks.len() == 1 || fault::is_busy(&error) => {
@@ -173,4 +170,83 @@ async fn append(
         rows::insert(connection, session, entry).await?;
     }
     Ok(Ok(Some(epoch)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use inspan_core::event::{CancelRequested, PromptSubmitted};
+    use inspan_core::message::{Content, Labels};
+
+    use super::*;
+
+    /// The first append of a session: one short entry, and one with `size` characters.
+    fn first(name: &str, size: usize) -> Ask {
+        let content = vec![Content::text("x".repeat(size))];
+        let short = Entry::next(Head::default(), 1, 0, 0, CancelRequested {}.into());
+        let prompt = PromptSubmitted { content, labels: Labels::default() };
+        let long = Entry::next(short.head(), 2, 1, 0, prompt.into());
+        let session = SessionId::try_from(name.to_owned()).unwrap();
+        Ask::Append { session, epoch: 1, after: Head::default(), entries: [short, long].into() }
+    }
+
+    /// A disk that is full for one write has room for another, before it and after it, in the
+    /// same group; and nothing is left of the one that failed.
+    #[tokio::test]
+    async fn what_fits_is_written_beside_what_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Arc::new(Place::new(&folder.path().join("log.db")).unwrap());
+        let mut connection = super::super::open::open(&place).await.unwrap();
+        sqlx::query("PRAGMA max_page_count = 40").execute(&mut connection).await.unwrap();
+        let (writer, run) = Writer::new(place.clone(), connection);
+        let asks = [first("a", 10), first("b", 1_000_000), first("c", 10), first("a", 10)];
+        let group: Vec<_> = asks.into_iter().map(|ask| writer.ask(ask)).collect();
+        let run = tokio::spawn(run);
+        let mut said = Vec::new();
+        for answer in group {
+            said.push(answer.await.map_err(|error| without(&place.file, &error)));
+        }
+        let full = "FILE can't be written: the disk is full: make room, then go on".to_owned();
+        let moved = "the log of session a has moved on after entry 0: nothing was written";
+        assert_eq!(said, [Ok(Some(1)), Err(full), Ok(Some(1)), Err(moved.to_owned())]);
+        for (name, expected) in [("a", Some(1)), ("b", None), ("c", Some(1))] {
+            let session = SessionId::try_from(name.to_owned()).unwrap();
+            assert_eq!(writer.ask(Ask::Epoch(session)).await, Ok(expected), "{name}");
+        }
+        drop(writer);
+        run.await.unwrap();
+        let mut connection = super::super::open::open(&place).await.unwrap();
+        let left: Vec<(String, i64)> =
+            sqlx::query_as("SELECT session_id, seq FROM entries ORDER BY session_id, seq")
+                .fetch_all(&mut connection)
+                .await
+                .unwrap();
+        let left: Vec<(&str, i64)> = left.iter().map(|(id, seq)| (id.as_str(), *seq)).collect();
+        assert_eq!(left, [("a", 1), ("a", 2), ("c", 1), ("c", 2)]);
+        connection.close().await.unwrap();
+    }
+
+    /// One write more than the queue holds is refused at once; the others are written.
+    #[tokio::test]
+    async fn the_queue_has_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Arc::new(Place::new(&folder.path().join("log.db")).unwrap());
+        let connection = super::super::open::open(&place).await.unwrap();
+        let (writer, run) = Writer::new(place.clone(), connection);
+        let session = SessionId::try_from("a".to_owned()).unwrap();
+        let first = writer.ask(first("a", 10));
+        for _ in 1..QUEUE_MAX {
+            drop(writer.ask(Ask::Epoch(session.clone())));
+        }
+        let refused = writer.ask(Ask::Epoch(session)).await.unwrap_err();
+        assert_eq!(without(&place.file, &refused), "FILE: too many writes are waiting");
+        drop(writer);
+        run.await;
+        assert_eq!(first.await, Ok(Some(1)));
+    }
+
+    fn without(file: &Path, error: &StoreError) -> String {
+        error.to_string().replace(&file.display().to_string(), "FILE")
+    }
 }
