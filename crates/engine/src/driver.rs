@@ -1,0 +1,479 @@
+//! The one loop that carries out actions: append, then act. Only this writes the log of its
+//! session, and only the log says what was started.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures_util::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{FuturesOrdered, FuturesUnordered},
+};
+use inspan_core::{
+    Action, Entry, Event, Policy, State, decide,
+    decide::{Abort, not_run},
+    effects::Repeat,
+    event::{
+        CancelRequested, Head, ModelFailed, ModelReplied, PermissionAnswered, PromptSubmitted,
+        RoundStarted, ToolFinished, ToolStarted, Woken, WokenWhy,
+    },
+    gate::AnsweredBy,
+    message::{CallId, How, Labels, ReplyStop, ToolResult, Usage},
+    provider::ErrorClass,
+    recover::retry_at_ms,
+    state::{CallStatus, OpenCall, Phase},
+    store::{Claim, StoreError},
+    tool::{Invocation, Probed, Tool},
+    words,
+};
+use tokio::sync::{broadcast, mpsc, watch};
+
+use crate::{
+    effects::{
+        AbortSignal, Done, ModelDone, ModelEnd, ask_model, for_the_log, run_tool, usage_of_cut,
+    },
+    judge::judge,
+    request::Rendered,
+    session::{Command, Setup},
+    updates::Update,
+};
+
+/// What a driver begins with.
+pub(crate) struct Start {
+    pub(crate) setup: Setup,
+    pub(crate) claim: Claim,
+    pub(crate) state: State,
+    pub(crate) tools: HashMap<String, Arc<dyn Tool>>,
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) updates: broadcast::Sender<Update>,
+}
+
+type Commit = BoxFuture<'static, (Arc<[Entry]>, Result<(), StoreError>)>;
+
+/// What begins when the entries that announce it are on their way to the store.
+enum Announced {
+    Model(RoundStarted),
+    Tool(ToolStarted),
+}
+
+pub(crate) struct Driver {
+    setup: Setup,
+    claim: Claim,
+    state: State,
+    tools: Arc<HashMap<String, Arc<dyn Tool>>>,
+    /// `None` when every handle of the session is gone.
+    commands: Option<mpsc::Receiver<Command>>,
+    updates: broadcast::Sender<Update>,
+    /// Entries that are in the state and not yet on their way to the store.
+    pending: Vec<Entry>,
+    /// What the store has been given.
+    stored: Head,
+    announced: Vec<Announced>,
+    commits: FuturesOrdered<Commit>,
+    under_way: FuturesUnordered<BoxFuture<'static, Done>>,
+    abort: watch::Sender<Option<Abort>>,
+    rendered: Rendered,
+}
+
+impl Driver {
+    pub(crate) fn new(start: Start) -> Self {
+        let Start { setup, claim, state, tools, commands, updates } = start;
+        Self {
+            setup,
+            claim,
+            stored: state.head,
+            state,
+            tools: Arc::new(tools),
+            commands: Some(commands),
+            updates,
+            pending: Vec::new(),
+            announced: Vec::new(),
+            commits: FuturesOrdered::new(),
+            under_way: FuturesUnordered::new(),
+            abort: watch::Sender::new(None),
+            rendered: Rendered::default(),
+        }
+    }
+
+    /// Appends `events` and returns when they are durable.
+    pub(crate) async fn append(&mut self, events: Vec<Event>) -> Result<(), StoreError> {
+        events.into_iter().for_each(|event| self.record(event));
+        self.flush().await?;
+        self.committed().await
+    }
+
+    /// Runs until every handle is gone and no turn is open, or the store fails.
+    pub(crate) async fn drive(mut self) -> Result<(), StoreError> {
+        loop {
+            let policy = Policy {
+                now_ms: self.setup.clock.now_ms(),
+                someone_answers: self.setup.someone_answers && self.commands.is_some(),
+            };
+            match decide(&self.state, &policy) {
+                Action::AppendEvent(event) => self.record(event),
+                Action::CallModel(started) => {
+                    self.record(started.clone());
+                    self.announced.push(Announced::Model(started));
+                }
+                Action::RunTool(started) => {
+                    self.record(started.clone());
+                    self.announced.push(Announced::Tool(started));
+                }
+                Action::AskPerson(asked) => self.record(asked),
+                Action::JudgeCall(call) => self.judge(&call).await?,
+                Action::ProbeTool(call) => self.probe(&call).await?,
+                Action::AbortEffects(why) => self.abort_all(why).await,
+                Action::Wait { until_ms } => self.wait(until_ms).await?,
+                Action::Idle if self.commands.is_some() => self.wait(None).await?,
+                Action::Idle => {
+                    self.flush().await?;
+                    return self.committed().await;
+                }
+            }
+        }
+    }
+
+    fn record(&mut self, event: impl Into<Event>) {
+        let entry = self.state.entry(self.setup.clock.now_ms(), event.into());
+        self.state.apply(&entry);
+        self.pending.push(entry);
+    }
+
+    /// Hands what is pending to the store as one commit and begins what it announces. Only an
+    /// effect with consequences waits until its announcement is durable.
+    async fn flush(&mut self) -> Result<(), StoreError> {
+        if !self.pending.is_empty() {
+            let entries: Arc<[Entry]> = std::mem::take(&mut self.pending).into();
+            let commit = self.setup.store.append(&self.claim, self.stored, entries.clone());
+            self.stored = entries.last().map_or(self.stored, Entry::head);
+            self.commits.push_back(commit.map(|done| (entries, done)).boxed());
+        }
+        let (at_once, when_durable) =
+            std::mem::take(&mut self.announced).into_iter().partition(Announced::may_start_early);
+        self.begin(at_once).await;
+        let when_durable: Vec<Announced> = when_durable;
+        if !when_durable.is_empty() {
+            self.committed().await?;
+            self.begin(when_durable).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until everything that the store was given is durable.
+    async fn committed(&mut self) -> Result<(), StoreError> {
+        while let Some(commit) = self.commits.next().await {
+            self.publish(commit)?;
+        }
+        Ok(())
+    }
+
+    fn publish(&self, commit: (Arc<[Entry]>, Result<(), StoreError>)) -> Result<(), StoreError> {
+        commit.1?;
+        for entry in commit.0.iter() {
+            // Without a client there is nobody to tell.
+            let _ = self.updates.send(Update::Entry(Arc::new(entry.clone())));
+        }
+        Ok(())
+    }
+
+    async fn begin(&mut self, announced: Vec<Announced>) {
+        for start in announced {
+            let signal: AbortSignal = self.abort.subscribe();
+            let work = match start {
+                Announced::Model(started) => {
+                    let request = self
+                        .rendered
+                        .request(
+                            &self.state,
+                            &*self.setup.provider,
+                            self.setup.blobs.as_deref(),
+                            started.output_tokens_max,
+                        )
+                        .await;
+                    let updates = self.updates.clone();
+                    ask_model(self.setup.provider.clone(), request, updates, signal).boxed()
+                }
+                Announced::Tool(started) => self.tool_work(started, signal),
+            };
+            self.under_way.push(work);
+        }
+    }
+
+    fn tool_work(&self, started: ToolStarted, signal: AbortSignal) -> BoxFuture<'static, Done> {
+        let open = self.state.call(&started.call);
+        let arguments = open.and_then(|open| open.arguments.clone()).unwrap_or_default();
+        let invocation = self.invocation(&started, arguments);
+        match self.tools.get(&started.name) {
+            Some(tool) => {
+                run_tool(tool.clone(), started, invocation, self.setup.mask.clone(), signal).boxed()
+            }
+            // Judged by an earlier process, whose agent still had it.
+            None => {
+                let text = words::unknown_tool(&started.name, &[]);
+                let finished = finished(&started, How::UnknownTool, ToolResult::text(text));
+                std::future::ready(Done::Tool(finished)).boxed()
+            }
+        }
+    }
+
+    fn invocation(&self, started: &ToolStarted, arguments: serde_json::Value) -> Invocation {
+        Invocation {
+            session: self.claim.session.clone(),
+            call: started.call.clone(),
+            key: started.key.clone(),
+            attempt: started.attempt,
+            arguments,
+        }
+    }
+
+    /// Takes everything that is there already; if that is nothing, hands over what is pending and
+    /// waits for the first of: a commit, the end of an effect, a command, the time.
+    async fn wait(&mut self, until_ms: Option<i64>) -> Result<(), StoreError> {
+        if self.take_what_is_there() {
+            return Ok(());
+        }
+        self.flush().await?;
+        let wait_ms = until_ms
+            .map(|until| u64::try_from(until - self.setup.clock.now_ms()).unwrap_or(0).max(1));
+        tokio::select! {
+            biased;
+            Some(commit) = self.commits.next() => self.publish(commit)?,
+            Some(done) = self.under_way.next() => self.ended(done),
+            command = next_command(&mut self.commands) => self.command(command),
+            () = sleep(wait_ms) => {}
+        }
+        Ok(())
+    }
+
+    fn take_what_is_there(&mut self) -> bool {
+        let mut taken = false;
+        while let Some(Some(done)) = self.under_way.next().now_or_never() {
+            self.ended(done);
+            taken = true;
+        }
+        while let Some(command) =
+            self.commands.as_mut().and_then(|commands| commands.try_recv().ok())
+        {
+            self.command(Some(command));
+            taken = true;
+        }
+        taken
+    }
+
+    fn command(&mut self, command: Option<Command>) {
+        match command {
+            None => self.commands = None,
+            Some(Command::Prompt(content, labels)) => {
+                self.record(PromptSubmitted { content, labels });
+            }
+            Some(Command::Cancel) => {
+                if self.state.turn.as_ref().is_some_and(|turn| !turn.cancelled) {
+                    self.record(CancelRequested {});
+                }
+            }
+            Some(Command::Wake) => {
+                if self.state.turn.is_none() && self.state.parked.is_some() {
+                    self.record(Woken { why: WokenWhy::Unparked });
+                }
+            }
+            Some(Command::Answer { call, choice, why }) => {
+                let open = self.state.call(&call);
+                if open.is_some_and(|open| matches!(open.status, CallStatus::Asked(_))) {
+                    let by = AnsweredBy::Person;
+                    self.record(PermissionAnswered { call, choice, by, why });
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, done: Done) {
+        match done {
+            Done::Tool(finished) => self.record(finished),
+            Done::Model(done) => self.model_ended(done),
+        }
+    }
+
+    fn model_ended(&mut self, done: ModelDone) {
+        let ModelDone { built, end, first_ms, ms } = done;
+        let seq = self.state.head.seq + 1;
+        let issuer = self.setup.provider.issuer().to_owned();
+        let is_empty = built.is_empty();
+        let reply = |stop| built.finish(stop, &issuer, seq);
+        let (class, message, retry_at_ms) = match end {
+            ModelEnd::Finished(stop) => {
+                let reply = reply(stop);
+                let cost_nano_usd = self.cost(&reply.usage);
+                return self.record(ModelReplied { reply, cost_nano_usd, first_ms, ms });
+            }
+            ModelEnd::Aborted(Abort::Cancelled) if !is_empty => {
+                let mut reply = reply(ReplyStop::Cancelled);
+                reply.usage = usage_of_cut(&reply, self.asked_tokens());
+                let cost_nano_usd = self.cost(&reply.usage);
+                return self.record(ModelReplied { reply, cost_nano_usd, first_ms, ms });
+            }
+            ModelEnd::Aborted(Abort::Cancelled) => {
+                (ErrorClass::Cancelled, "cancelled before anything had arrived".to_owned(), None)
+            }
+            ModelEnd::Aborted(Abort::OutOfTime) => {
+                (ErrorClass::TimeLimit, "the time of this turn was over".to_owned(), None)
+            }
+            ModelEnd::Failed(error) => {
+                let clock = &self.setup.clock;
+                let retry = retry_at_ms(&self.state, &error, clock.now_ms(), clock.chance());
+                (error.class, self.setup.mask.text(&error.message).into_owned(), retry)
+            }
+        };
+        let partial = (retry_at_ms.is_none() && !is_empty).then(|| reply(ReplyStop::Broken));
+        let usage = match &partial {
+            Some(partial) => usage_of_cut(partial, self.asked_tokens()),
+            None => Usage::default(),
+        };
+        let cost_nano_usd = self.cost(&usage);
+        self.record(ModelFailed { class, message, retry_at_ms, usage, cost_nano_usd, ms, partial });
+    }
+
+    fn asked_tokens(&self) -> u64 {
+        match self.state.turn.as_ref().map(|turn| &turn.phase) {
+            Some(Phase::Asking(started)) => started.input_tokens_estimate,
+            _ => 0,
+        }
+    }
+
+    fn cost(&self, usage: &Usage) -> Option<u64> {
+        self.setup.config.model.price.map(|price| price.of(usage))
+    }
+
+    async fn judge(&mut self, call: &CallId) -> Result<(), StoreError> {
+        let Some(open) = self.state.call(call).cloned() else { return Ok(()) };
+        let session = self.claim.session.clone();
+        let judged = judge(session, open, self.tools.clone(), self.setup.gates.clone());
+        if let Some(event) = self.unless_cancelled(judged).await? {
+            self.record(event);
+        }
+        Ok(())
+    }
+
+    async fn probe(&mut self, call: &CallId) -> Result<(), StoreError> {
+        let Some(OpenCall { status: CallStatus::Probing(started), arguments, .. }) =
+            self.state.call(call).cloned()
+        else {
+            return Ok(());
+        };
+        let invocation = self.invocation(&started, arguments.unwrap_or_default());
+        let probed = match self.tools.get(&started.name) {
+            Some(tool) => {
+                let limit = Duration::from_millis(tool.spec().timeout_ms_max);
+                let probed = tokio::time::timeout(limit, tool.probe(invocation));
+                self.unless_cancelled(probed.map(|probed| probed.unwrap_or(Probed::Unknown)))
+                    .await?
+            }
+            None => Some(Probed::Unknown),
+        };
+        match probed {
+            None => {}
+            Some(Probed::Done(result)) => {
+                let result = for_the_log(result, &self.setup.mask);
+                self.record(finished(&started, How::Ok, result));
+            }
+            Some(Probed::Absent) => {
+                let again = ToolStarted { attempt: started.attempt + 1, ..started };
+                self.record(again.clone());
+                self.announced.push(Announced::Tool(again));
+            }
+            Some(Probed::Unknown) => {
+                let text = ToolResult::text(words::UNKNOWN);
+                self.record(finished(&started, How::Unknown, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// `work`, while commands are taken and what is under way goes on; `None` when the turn was
+    /// cancelled meanwhile.
+    async fn unless_cancelled<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            if let Some(done) = work.as_mut().now_or_never() {
+                return Ok(Some(done));
+            }
+            self.flush().await?;
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(Some(done)),
+                Some(commit) = self.commits.next() => self.publish(commit)?,
+                Some(done) = self.under_way.next() => self.ended(done),
+                command = next_command(&mut self.commands) => self.command(command),
+            }
+            if self.state.turn.as_ref().is_none_or(|turn| turn.cancelled) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Ends everything under way and records how; what was announced and not begun ends too.
+    async fn abort_all(&mut self, why: Abort) {
+        for announced in std::mem::take(&mut self.announced) {
+            match announced {
+                Announced::Tool(started) => {
+                    let open = self.state.call(&started.call).cloned();
+                    let (how, text) = match why {
+                        Abort::Cancelled => (How::Cancelled, words::CANCELLED.to_owned()),
+                        Abort::OutOfTime => (How::TimedOut, words::out_of_time()),
+                    };
+                    if let Some(open) = open {
+                        self.record(not_run(&open, how, &text));
+                    }
+                }
+                Announced::Model(_) => self.model_ended(ModelDone {
+                    built: Default::default(),
+                    end: ModelEnd::Aborted(why),
+                    first_ms: 0,
+                    ms: 0,
+                }),
+            }
+        }
+        self.abort.send_replace(Some(why));
+        while let Some(done) = self.under_way.next().await {
+            self.ended(done);
+        }
+        self.abort.send_replace(None);
+    }
+}
+
+impl Announced {
+    /// A model call, and a tool that changes nothing, may begin while the entry that announces it
+    /// is being committed: if the commit fails, they are dropped and nobody is the worse.
+    fn may_start_early(&self) -> bool {
+        match self {
+            Self::Model(_) => true,
+            Self::Tool(started) => started.repeat == Repeat::Pure && started.effects.only_reads(),
+        }
+    }
+}
+
+fn finished(started: &ToolStarted, how: How, result: ToolResult) -> ToolFinished {
+    ToolFinished {
+        call: started.call.clone(),
+        name: started.name.clone(),
+        how,
+        result,
+        labels: Labels::default(),
+        ms: 0,
+    }
+}
+
+async fn next_command(commands: &mut Option<mpsc::Receiver<Command>>) -> Option<Command> {
+    match commands {
+        Some(commands) => commands.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep(wait_ms: Option<u64>) {
+    match wait_ms {
+        Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,83 @@
+//! What is asked before a tool runs: is there such a tool, do the arguments fit, do the gates
+//! agree.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use inspan_core::{
+    Event,
+    budget::GATE_MS_MAX,
+    decide::not_run,
+    event::GateJudged,
+    gate::{Gate, GateCall, Verdict},
+    message::How,
+    state::OpenCall,
+    store::SessionId,
+    tool::Tool,
+    words,
+};
+
+/// Names that are offered in place of one that does not exist.
+const NEAR_NAMES_MAX: usize = 3;
+
+/// The fact that follows from judging `open`.
+pub(crate) async fn judge(
+    session: SessionId,
+    open: OpenCall,
+    tools: Arc<HashMap<String, Arc<dyn Tool>>>,
+    gates: Vec<Arc<dyn Gate>>,
+) -> Event {
+    let Some(tool) = tools.get(&open.call.name) else {
+        let near = near_names(&open.call.name, tools.keys());
+        let text = words::unknown_tool(&open.call.name, &near);
+        return not_run(&open, How::UnknownTool, &text).into();
+    };
+    let Some(arguments) = open.arguments.clone() else {
+        return not_run(&open, How::BadArguments, words::UNREADABLE).into();
+    };
+    let checked = match tool.check(arguments) {
+        Ok(checked) => checked,
+        Err(why) => {
+            return not_run(&open, How::BadArguments, &words::bad_arguments(&why)).into();
+        }
+    };
+    let call = open.call.id.clone();
+    let asked = GateCall { session, call: call.clone(), tool: tool.spec(), arguments: checked };
+    let (gate, verdict) = all_agree(&gates, &asked).await;
+    let arguments =
+        Some(asked.arguments).filter(|checked| Some(checked) != open.arguments.as_ref());
+    GateJudged { call, gate, verdict, arguments }.into()
+}
+
+/// The first `Deny` is final; an `Ask` stands when no later gate denies.
+async fn all_agree(gates: &[Arc<dyn Gate>], call: &GateCall) -> (String, Verdict) {
+    let mut outcome = (String::new(), Verdict::Allow);
+    for gate in gates {
+        let judged = tokio::time::timeout(Duration::from_millis(GATE_MS_MAX), gate.judge(call));
+        let verdict = match judged.await {
+            Ok(Ok(verdict)) => verdict,
+            Ok(Err(why)) => Verdict::Deny(format!("the gate {} failed: {why}", gate.name())),
+            Err(_) => Verdict::Deny(format!(
+                "the gate {} was not done after {}",
+                gate.name(),
+                words::duration(GATE_MS_MAX)
+            )),
+        };
+        match verdict {
+            Verdict::Deny(_) => return (gate.name().to_owned(), verdict),
+            Verdict::Ask(_) if outcome.1 == Verdict::Allow => {
+                outcome = (gate.name().to_owned(), verdict);
+            }
+            Verdict::Ask(_) | Verdict::Allow => {}
+        }
+    }
+    outcome
+}
+
+fn near_names<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut near: Vec<(f64, &str)> = names
+        .map(|other| (strsim::jaro_winkler(name, other), other.as_str()))
+        .filter(|(similarity, _)| *similarity > 0.7)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    near.into_iter().take(NEAR_NAMES_MAX).map(|(_, name)| name).collect()
+}

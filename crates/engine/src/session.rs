@@ -1,0 +1,223 @@
+//! A session as its clients hold it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use inspan_core::{
+    Entry, State,
+    event::{Event, ModelRef, SessionConfigured, SessionStarted},
+    gate::{Choice, Gate},
+    mask::Mask,
+    message::{CallId, Content, Labels},
+    provider::Provider,
+    recover::recover,
+    store::{Blobs, Claim, SessionId, Store, StoreError},
+    tool::Tool,
+};
+use tokio::{
+    sync::{broadcast, mpsc},
+    task::JoinHandle,
+};
+
+use crate::{
+    clock::Clock,
+    driver::{Driver, Start},
+    tools::command,
+    updates::{ENTRIES_READ_MAX, UPDATES_WAITING_MAX, Update, Updates},
+};
+
+/// Commands that wait for the driver.
+const COMMANDS_WAITING_MAX: usize = 64;
+
+/// What a session runs with: the implementations, and what the log says of them.
+#[derive(Clone)]
+pub struct Setup {
+    /// Where the log is kept.
+    pub store: Arc<dyn Store>,
+    /// Where pictures are kept; without it they are told as lost.
+    pub blobs: Option<Arc<dyn Blobs>>,
+    /// The model.
+    pub provider: Arc<dyn Provider>,
+    /// The tools, each name once.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// The gates; all must agree.
+    pub gates: Vec<Arc<dyn Gate>>,
+    /// Time and chance.
+    pub clock: Arc<dyn Clock>,
+    /// Masks what tools and providers say before it is appended.
+    pub mask: Mask,
+    /// Whether somebody can answer a question. Without anybody, asking means no.
+    pub someone_answers: bool,
+    /// The working directory, as the log names it.
+    pub workdir: String,
+    /// What the log says the session runs with. Tools and gates are filled in from the above.
+    pub config: SessionConfigured,
+}
+
+impl Setup {
+    /// Fills in tools and gates.
+    ///
+    /// # Errors
+    /// When two tools have one name.
+    fn resolve(&mut self) -> Result<(), SessionError> {
+        let mut specs: Vec<_> = self.tools.iter().map(|tool| tool.spec()).collect();
+        specs.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(pair) = specs.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            return Err(SessionError::ToolTwice(pair[0].name.clone()));
+        }
+        self.config.tools = specs;
+        self.config.gates = self.gates.iter().map(|gate| gate.name().to_owned()).collect();
+        let ModelRef { price, url, .. } = &self.config.model;
+        if self.config.limits.cost_max_nano_usd.is_some() && price.is_none() {
+            return Err(SessionError::NoPrice(url.clone()));
+        }
+        Ok(())
+    }
+}
+
+/// What keeps a session from starting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// The log can't be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Two tools have one name.
+    #[error("two tools are called `{0}`: rename one, or leave it out")]
+    ToolTwice(String),
+    /// A cost limit needs a price.
+    #[error("a cost limit needs the price of {0}: set it under `models`, or leave out the limit")]
+    NoPrice(String),
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Say something: opens a turn, or is taken at the next round of the open one.
+    Prompt(Vec<Content>, Labels),
+    /// Answer the question about a call.
+    Answer {
+        /// The call.
+        call: CallId,
+        /// The answer.
+        choice: Choice,
+        /// Why, for the model; may be empty.
+        why: String,
+    },
+    /// Stop the open turn.
+    Cancel,
+    /// Go on with a parked turn.
+    Wake,
+}
+
+/// A running session. Clones are further handles of the same; when all are gone, the driver
+/// finishes the open turn and ends.
+#[derive(Clone)]
+pub struct Session {
+    id: SessionId,
+    store: Arc<dyn Store>,
+    commands: mpsc::Sender<Command>,
+    updates: broadcast::Sender<Update>,
+}
+
+/// The driver's end: the store's failure, if that is why.
+pub type Ended = JoinHandle<Result<(), StoreError>>;
+
+impl Session {
+    /// Begins a new session. Its first entries are durable when this returns. Must be called in a
+    /// tokio runtime.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn start(mut setup: Setup, id: SessionId) -> Result<(Self, Ended), SessionError> {
+        setup.resolve()?;
+        let claim = setup.store.create(&id).await?;
+        let started = SessionStarted {
+            session: id.clone(),
+            inspan: env!("CARGO_PKG_VERSION").to_owned(),
+            format: inspan_core::event::FORMAT_VERSION,
+            workdir: setup.workdir.clone(),
+        };
+        let first = vec![started.into(), setup.config.clone().into()];
+        Self::run(setup, claim, State::default(), first).await
+    }
+
+    /// Goes on with a session that exists. What a dead process left open is closed or run again,
+    /// and an open turn goes on by itself.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn resume(mut setup: Setup, id: SessionId) -> Result<(Self, Ended), SessionError> {
+        setup.resolve()?;
+        let claim = setup.store.claim(&id).await?;
+        let state = fold(&*setup.store, &id).await?;
+        if state.turn.is_some() {
+            command::reap(&id).await;
+        }
+        let mut first = recover(&state, setup.clock.now_ms());
+        if state.config.as_deref() != Some(&setup.config) {
+            first.push(setup.config.clone().into());
+        }
+        Self::run(setup, claim, state, first).await
+    }
+
+    async fn run(
+        setup: Setup,
+        claim: Claim,
+        state: State,
+        first: Vec<Event>,
+    ) -> Result<(Self, Ended), SessionError> {
+        let (commands, received) = mpsc::channel(COMMANDS_WAITING_MAX);
+        let (updates, _) = broadcast::channel(UPDATES_WAITING_MAX);
+        let session = Self {
+            id: claim.session.clone(),
+            store: setup.store.clone(),
+            commands,
+            updates: updates.clone(),
+        };
+        let tools: HashMap<String, Arc<dyn Tool>> =
+            setup.tools.iter().map(|tool| (tool.spec().name.clone(), tool.clone())).collect();
+        let mut driver =
+            Driver::new(Start { setup, claim, state, tools, commands: received, updates });
+        driver.append(first).await?;
+        Ok((session, tokio::spawn(driver.drive())))
+    }
+
+    /// The session's identifier.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Hands a command to the driver. Answers to closed questions and the like change nothing.
+    /// False when the driver is gone.
+    pub async fn submit(&self, command: Command) -> bool {
+        self.commands.send(command).await.is_ok()
+    }
+
+    /// The updates after sequence number `after`; 0 for all.
+    pub fn updates(&self, after: u64) -> Updates {
+        let live = self.updates.subscribe();
+        Updates::new(self.store.clone(), self.id.clone(), after, live)
+    }
+}
+
+/// The state of a stored log.
+///
+/// # Errors
+/// What the store says; [`StoreError::Damaged`] when an entry is missing.
+pub async fn fold(store: &dyn Store, id: &SessionId) -> Result<State, StoreError> {
+    let mut state = State::default();
+    loop {
+        let entries: Vec<Entry> = store.read(id, state.head.seq, ENTRIES_READ_MAX).await?;
+        for entry in &entries {
+            if entry.seq != state.head.seq + 1 {
+                return Err(StoreError::Damaged {
+                    what: format!("session {id}"),
+                    why: format!("entry {} is missing", state.head.seq + 1),
+                });
+            }
+            state.apply(entry);
+        }
+        if entries.len() < ENTRIES_READ_MAX {
+            return Ok(state);
+        }
+    }
+}
