@@ -1,5 +1,7 @@
 //! For tests only: a scripted model, a scripted server, a simulated world.
 
 pub mod model;
+pub mod rules;
 pub mod server;
 pub mod sim;
+pub mod wire;
