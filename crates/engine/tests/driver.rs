@@ -117,7 +117,7 @@ async fn every_kind_of_call_is_answered() {
         results.split(" | ").collect::<Vec<_>>(),
         [
             "echo ok: {\"a\":1}",
-            "ecco unknown_tool: Failed: there is no tool `ecco`. Near names: echo, secret.",
+            "ecco unknown_tool: Failed: there is no tool `ecco`. Near names: echo.",
             "echo bad_arguments: Not run: the arguments do not fit. /bad: unknown property",
             "echo bad_arguments: Not run: the arguments are not a JSON object. Write the call again \
           with valid JSON.",
@@ -377,7 +377,7 @@ async fn a_quota_parks_the_turn_and_waking_goes_on() {
     let log =
         until(&session, |event| matches!(event, Event::TurnEnded(e) if e.stop.as_str() == "end"))
             .await;
-    assert_eq!(in_short(&log)[7..], ["Woken", "RoundStarted 1.1", "ModelReplied", "stop end"]);
+    assert_eq!(in_short(&log)[7..], ["Woken", "RoundStarted 1.2", "ModelReplied", "stop end"]);
 }
 
 #[tokio::test(start_paused = true)]
