@@ -1,0 +1,83 @@
+//! Anthropic Messages.
+
+mod decode;
+mod render;
+
+use std::sync::Arc;
+
+use inspan_core::{
+    prompt::Segment,
+    provider::{BoxStream, Images, ModelEvent, Provider, Request},
+};
+
+use crate::{
+    endpoint::Endpoint,
+    raw::Raw,
+    server::{ProviderError, Server},
+    splice::{join, quoted},
+};
+
+/// The fields of a body that are written here, in their order.
+const FIELDS: [&str; 7] =
+    ["model", "stream", "cache_control", "tools", "system", "max_tokens", "messages"];
+
+/// A mark for the prompt cache, in its short form of five minutes.
+const CACHE_MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
+
+/// A model behind Anthropic Messages.
+pub struct AnthropicMessages {
+    endpoint: Arc<Endpoint>,
+}
+
+impl AnthropicMessages {
+    /// A model of this server. Its base URL is without the `/v1` of the API; one that ends in it
+    /// is understood too.
+    ///
+    /// # Errors
+    /// The base URL or an extra field can't be used.
+    pub fn new(server: &Server, model: &str, raw: Option<Raw>) -> Result<Self, ProviderError> {
+        let has_version = server.base_url.trim_end_matches('/').ends_with("/v1");
+        let path = if has_version { "/messages" } else { "/v1/messages" };
+        Ok(Self { endpoint: server.endpoint(model, path, &FIELDS, raw)? })
+    }
+
+    /// The body. `messages` are last, and what may change between two requests stands as late as
+    /// it can. Cache marks are not part of the segments: one on the system prompt, which other
+    /// sessions share, and the automatic one, which the server puts on the last block.
+    fn body(&self, request: &Request) -> Vec<u8> {
+        let Endpoint { server, model, .. } = &*self.endpoint;
+        let mark = if server.quirks.cache_marks { CACHE_MARK } else { "" };
+        let mut body = format!(r#"{{"model":{},"stream":true{mark}"#, quoted(model)).into_bytes();
+        if !request.tools.is_empty() {
+            body.extend_from_slice(br#","tools":"#);
+            body.extend_from_slice(&request.tools);
+        }
+        if let Some(system) = request.system.strip_suffix(b"}") {
+            body.extend_from_slice(br#","system":["#);
+            body.extend_from_slice(system);
+            body.extend_from_slice(mark.as_bytes());
+            body.extend_from_slice(b"}]");
+        }
+        body.extend_from_slice(server.extra_fields().as_bytes());
+        let max = request.output_tokens_max;
+        body.extend_from_slice(format!(r#","max_tokens":{max},"messages":["#).as_bytes());
+        join(&mut body, &request.messages);
+        body.extend_from_slice(b"]}");
+        body
+    }
+}
+
+impl Provider for AnthropicMessages {
+    fn issuer(&self) -> &str {
+        &self.endpoint.issuer
+    }
+
+    fn render(&self, segment: Segment<'_>, images: &dyn Images) -> Vec<u8> {
+        render::segment(segment, images).into_bytes()
+    }
+
+    fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
+        let decoder = decode::Decoder::new(request.output_tokens_max);
+        Arc::clone(&self.endpoint).ask(self.body(&request), Box::new(decoder))
+    }
+}

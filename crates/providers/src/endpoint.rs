@@ -1,0 +1,212 @@
+//! One model of one server: a body goes out, model events come back.
+
+use std::{sync::Arc, time::SystemTime};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use inspan_core::{
+    mask::Mask,
+    provider::{BoxStream, ErrorClass, ModelError, ModelEvent},
+};
+use reqwest::{
+    Response, Url,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::{
+    failure::Failure,
+    http::Http,
+    limits,
+    raw::{Raw, Tap},
+    server::{Server, Wire},
+    sse::{self, Decode, Pieces},
+};
+
+/// The limit on the body of an error in bytes: more of it is of no use.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+
+/// One model of one server.
+pub(crate) struct Endpoint {
+    pub(crate) server: Server,
+    pub(crate) model: String,
+    pub(crate) issuer: String,
+    url: Url,
+    http: Http,
+    raw: Option<Raw>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(server: Server, model: String, url: Url, raw: Option<Raw>) -> Self {
+        let issuer = format!("{}://{model} at {}", server.name, server.base_url);
+        let http = Http::new(url.scheme() == "https", server.timeouts.connect_ms_max);
+        Self { server, model, issuer, url, http, raw }
+    }
+
+    /// Sends a request and decodes the answer. Dropping the stream drops the connection.
+    pub(crate) fn ask(
+        self: Arc<Self>,
+        body: Vec<u8>,
+        decoder: Box<dyn Decode>,
+    ) -> BoxStream<ModelEvent> {
+        let timeouts = self.server.timeouts;
+        let place = self.place();
+        let call = async move { self.call(body.into(), decoder).await };
+        limits::watch(stream::once(call).flatten().boxed(), timeouts, place).boxed()
+    }
+
+    async fn call(self: Arc<Self>, body: Bytes, decoder: Box<dyn Decode>) -> BoxStream<ModelEvent> {
+        let key = match self.server.key.read() {
+            Ok(key) => key,
+            Err(error) => {
+                let failure = Failure::new(ErrorClass::Auth, format!("can't be asked: {error}"));
+                return failed(self.say(&failure, &Mask::default()));
+            }
+        };
+        let secret = key.as_ref().map(|key| key.expose_secret().to_owned());
+        let mask = Mask::new(secret);
+        match self.send(key.as_ref(), body, &mask).await {
+            Ok(pieces) => sse::decode(pieces, decoder)
+                .map(move |event| event.unwrap_or_else(|f| ModelEvent::Failed(self.say(&f, &mask))))
+                .boxed(),
+            Err(failure) => failed(self.say(&failure, &mask)),
+        }
+    }
+
+    async fn send(
+        &self,
+        key: Option<&SecretString>,
+        body: Bytes,
+        mask: &Mask,
+    ) -> Result<Pieces, Failure> {
+        let client = self.http.client()?;
+        let request = client
+            .post(self.url.clone())
+            .headers(self.headers(key))
+            .body(body.clone())
+            .build()
+            .map_err(Failure::of_transport)?;
+        let tap = Tap::new(self.raw.clone(), mask.clone());
+        tap.request(&request, &body);
+        let answer = client.execute(request).await.map_err(Failure::of_transport)?;
+        tap.answer(answer.status().as_u16(), answer.headers());
+        self.take(answer, tap).await
+    }
+
+    /// The pieces of an answer that may be a reply.
+    async fn take(&self, answer: Response, tap: Tap) -> Result<Pieces, Failure> {
+        let status = answer.status();
+        let headers = answer.headers().clone();
+        let pieces = tapped(answer, tap);
+        if !status.is_success() {
+            let body = read(pieces, ERROR_BYTES_MAX).await;
+            return Err(Failure::of_answer(status.as_u16(), &headers, &body, SystemTime::now()));
+        }
+        let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        match media_type.unwrap_or_default() {
+            html if html.contains("html") => Err(Failure::new(
+                ErrorClass::BadRequest,
+                format!("answered with a web page; is {} an API?", self.server.base_url),
+            )),
+            // Errors come like this, and whole replies of servers that don't stream.
+            json if json.contains("/json") => {
+                let body = read(pieces, sse::EVENT_BYTES_MAX).await;
+                let line: Vec<u8> = body
+                    .into_iter()
+                    .map(|b| if b == b'\n' || b == b'\r' { b' ' } else { b })
+                    .collect();
+                let event = [&b"data: "[..], &line, b"\n\n"].concat();
+                Ok(stream::iter([Ok(event.into())]).boxed())
+            }
+            _ => Ok(pieces),
+        }
+    }
+
+    fn headers(&self, key: Option<&SecretString>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let bearer = match self.server.wire {
+            Wire::AnthropicMessages => {
+                let version = HeaderName::from_static("anthropic-version");
+                headers.insert(version, HeaderValue::from_static("2023-06-01"));
+                self.server.quirks.bearer
+            }
+            Wire::OpenAiChat => true,
+        };
+        let Some(key) = key.map(ExposeSecret::expose_secret) else { return headers };
+        let (name, value) = match bearer {
+            true => (AUTHORIZATION, format!("Bearer {key}")),
+            false => (HeaderName::from_static("x-api-key"), key.to_owned()),
+        };
+        // What can't be sent was refused when the key was read.
+        if let Ok(mut value) = HeaderValue::from_str(&value) {
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        headers
+    }
+
+    /// The server's name and address, as messages begin.
+    fn place(&self) -> String {
+        let host = self.url.host_str().unwrap_or_default();
+        match self.url.port() {
+            Some(port) => format!("{} ({host}:{port})", self.server.name),
+            None => format!("{} ({host})", self.server.name),
+        }
+    }
+
+    /// What happened, where, and what to do.
+    fn say(&self, failure: &Failure, mask: &Mask) -> ModelError {
+        let hint = match (failure.status, self.server.key.place()) {
+            (Some(401), Some(place)) => format!(". Check the key in {place}."),
+            (Some(401), None) => ". It wants a key, and none is configured for it.".to_owned(),
+            (Some(403), Some(place)) => {
+                format!(". The key in {place} may not be allowed to use `{}`.", self.model)
+            }
+            (Some(404), _) => format!(
+                ". Is `{}` a model of this server, and {} its address?",
+                self.model, self.server.base_url
+            ),
+            _ if failure.class == ErrorClass::Quota => {
+                ". Look at the account's plan and billing.".to_owned()
+            }
+            _ => String::new(),
+        };
+        let what = failure.what.trim_end_matches('.');
+        let message = format!("{} {what}{hint}", self.place());
+        ModelError {
+            class: failure.class,
+            message: mask.text(&message).into_owned(),
+            retry_after_ms: failure.retry_after_ms,
+        }
+    }
+}
+
+fn failed(error: ModelError) -> BoxStream<ModelEvent> {
+    stream::iter([ModelEvent::Failed(error)]).boxed()
+}
+
+fn tapped(answer: Response, mut tap: Tap) -> Pieces {
+    let pieces = answer.bytes_stream().map(move |piece| match piece {
+        Ok(piece) => {
+            tap.body(&piece);
+            Ok(piece)
+        }
+        Err(error) => Err(Failure::of_transport(error)),
+    });
+    pieces.boxed()
+}
+
+/// The body as far as it comes and is allowed.
+async fn read(mut pieces: Pieces, bytes_max: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Some(Ok(piece)) = pieces.next().await {
+        body.extend_from_slice(&piece);
+        if body.len() >= bytes_max {
+            body.truncate(bytes_max);
+            break;
+        }
+    }
+    body
+}

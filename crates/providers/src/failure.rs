@@ -1,0 +1,314 @@
+//! What kind of failure it was: from a status and a body, from an error object in a stream, from
+//! a connection that broke.
+
+use std::time::SystemTime;
+
+use inspan_core::provider::ErrorClass;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use crate::retry;
+
+/// The longest text of a server that is passed on, in characters.
+const TEXT_CHARS_MAX: usize = 600;
+
+/// A failed call, before it is said where: see `Endpoint::say`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub(crate) struct Failure {
+    /// What kind.
+    pub(crate) class: ErrorClass,
+    /// The status of the answer, when it is the reason.
+    pub(crate) status: Option<u16>,
+    /// What happened, in words that follow the server's name.
+    pub(crate) what: String,
+    /// How long the server asks to wait.
+    pub(crate) retry_after_ms: Option<u64>,
+}
+
+impl Failure {
+    pub(crate) fn new(class: ErrorClass, what: impl Into<String>) -> Self {
+        Self { class, status: None, what: what.into(), retry_after_ms: None }
+    }
+
+    /// A stream that broke or made no sense.
+    pub(crate) fn network(what: impl Into<String>) -> Self {
+        Self::new(ErrorClass::Network, what)
+    }
+
+    /// An answer with a status that is no success.
+    pub(crate) fn of_answer(
+        status: u16,
+        headers: &HeaderMap,
+        body: &[u8],
+        now: SystemTime,
+    ) -> Self {
+        let told = match serde_json::from_slice::<Value>(body) {
+            Ok(body) => Told::of(&body),
+            Err(_) => Told { words: String::new(), text: String::from_utf8_lossy(body).into() },
+        };
+        let mut class = told.class(Some(status));
+        if retry::is_final(headers) {
+            class = match class {
+                ErrorClass::RateLimited => ErrorClass::Quota,
+                class if class.is_passing() => ErrorClass::BadRequest,
+                class => class,
+            };
+        }
+        let what = match (status, headers.get("location")) {
+            (300..400, Some(to)) => format!(
+                "answered {status} and sends on to {}, which is not followed because the key \
+                 would go there too; if that is right, set it as the base URL",
+                shortened(&String::from_utf8_lossy(to.as_bytes()))
+            ),
+            _ => match shortened(&told.text) {
+                text if text.is_empty() => format!("answered {status}"),
+                text => format!("answered {status}: {text}"),
+            },
+        };
+        let retry_after_ms = retry::retry_after_ms(headers, now);
+        Self { class, status: Some(status), what, retry_after_ms }
+    }
+
+    /// The failure that an object in a 200 answer tells of, if it does.
+    pub(crate) fn in_object(object: &Value) -> Option<Self> {
+        let error = object.get("error").filter(|error| !error.is_null());
+        if error.is_none() && object["type"] != "error" {
+            return None;
+        }
+        let told = Told::of(object);
+        let code = error.and_then(|error| error["code"].as_u64());
+        let status = code.and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 400);
+        let what = match shortened(&told.text) {
+            text if text.is_empty() => "sent an error in its answer".to_owned(),
+            text => format!("sent an error in its answer: {text}"),
+        };
+        Some(Self { class: told.class(status), status, what, retry_after_ms: None })
+    }
+
+    /// A connection that was not made, or broke.
+    pub(crate) fn of_transport(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let mut cause: &dyn std::error::Error = &error;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        let refused = cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused);
+        if error.is_connect() && error.is_timeout() {
+            Self::new(ErrorClass::Stalled, "no connection in time")
+        } else if refused {
+            Self::network("refused the connection; is the server running?")
+        } else if error.is_connect() {
+            Self::network(format!("can't be reached: {cause}"))
+        } else if error.is_builder() {
+            Self::new(ErrorClass::BadRequest, format!("can't be asked: {cause}"))
+        } else {
+            Self::network(format!("the connection broke: {cause}"))
+        }
+    }
+}
+
+/// What a body says of an error, whatever its shape.
+struct Told {
+    /// Types and codes, joined, in lower case.
+    words: String,
+    /// The sentence for people.
+    text: String,
+}
+
+impl Told {
+    fn of(body: &Value) -> Self {
+        let error = match &body["error"] {
+            Value::Null => body,
+            error => error,
+        };
+        let words = [&error["type"], &error["code"], &error["details"]["error_code"]];
+        let words: Vec<&str> = words.into_iter().filter_map(Value::as_str).collect();
+        let text = [error, &error["message"], &body["message"], &body["detail"]]
+            .into_iter()
+            .find_map(Value::as_str)
+            .map_or_else(|| body.to_string(), str::to_owned);
+        Self { words: words.join(" ").to_lowercase(), text }
+    }
+
+    fn class(&self, status: Option<u16>) -> ErrorClass {
+        let text = self.text.to_lowercase();
+        let says = |known: &[&str]| known.iter().any(|known| self.words.contains(known));
+        let tells = |known: &[&str]| known.iter().any(|known| text.contains(known));
+        // Words are more exact than statuses, so they come first.
+        if says(QUOTA_WORDS) || tells(QUOTA_TEXTS) {
+            return ErrorClass::Quota;
+        }
+        if says(TOO_LONG_WORDS) || (status != Some(429) && tells(TOO_LONG_TEXTS)) {
+            return ErrorClass::TooLong;
+        }
+        match status {
+            Some(401 | 403 | 407) => ErrorClass::Auth,
+            Some(402) => ErrorClass::Quota,
+            Some(408) => ErrorClass::Stalled,
+            Some(413) => ErrorClass::TooLong,
+            Some(429) => ErrorClass::RateLimited,
+            Some(409 | 425 | 500..) => ErrorClass::Overloaded,
+            Some(_) if says(&["timeout"]) || tells(TIMEOUT_TEXTS) => ErrorClass::Stalled,
+            Some(_) => ErrorClass::BadRequest,
+            None if says(&["authentication", "permission", "invalid_api_key"]) => ErrorClass::Auth,
+            None if says(&["rate_limit"]) => ErrorClass::RateLimited,
+            None if says(&["overloaded", "api_error", "server_error"]) => ErrorClass::Overloaded,
+            None if says(&["timeout"]) => ErrorClass::Stalled,
+            None if says(&["invalid_request", "not_found"]) => ErrorClass::BadRequest,
+            None => ErrorClass::Network,
+        }
+    }
+}
+
+const QUOTA_WORDS: &[&str] = &["insufficient_quota", "billing", "credit_balance", "spend_limit"];
+const QUOTA_TEXTS: &[&str] = &["credit balance is too low"];
+const TOO_LONG_WORDS: &[&str] =
+    &["context_length_exceeded", "request_too_large", "exceed_context_size"];
+const TOO_LONG_TEXTS: &[&str] = &[
+    "prompt is too long",
+    "input is too long",
+    "maximum context length",
+    "exceed context limit",
+    "exceeds the context window",
+    "exceeds the available context",
+    "exceed the context window",
+    "context length exceeded",
+];
+const TIMEOUT_TEXTS: &[&str] = &["timed out", "request timeout"];
+
+/// One line of at most [`TEXT_CHARS_MAX`] characters.
+fn shortened(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(TEXT_CHARS_MAX) {
+        None => line,
+        Some((end, _)) => format!("{}…", line.split_at(end).0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderValue;
+    use serde_json::json;
+
+    use super::*;
+
+    fn class(status: u16, body: &Value) -> ErrorClass {
+        let body = body.to_string();
+        let now = SystemTime::UNIX_EPOCH;
+        Failure::of_answer(status, &HeaderMap::new(), body.as_bytes(), now).class
+    }
+
+    fn anthropic(kind: &str, message: &str) -> Value {
+        json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "r"})
+    }
+
+    fn openai(kind: &str, code: &str, message: &str) -> Value {
+        json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
+    }
+
+    #[test]
+    fn answers_have_a_class() {
+        use ErrorClass::*;
+        let invalid = |message| anthropic("invalid_request_error", message);
+        let table = [
+            (400, invalid("messages: at least one is needed"), BadRequest),
+            (400, invalid("prompt is too long: 210000 tokens > 200000 maximum"), TooLong),
+            (
+                400,
+                invalid(
+                    "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000",
+                ),
+                TooLong,
+            ),
+            (400, invalid("Your credit balance is too low to access the Anthropic API."), Quota),
+            (400, invalid("Request timed out"), Stalled),
+            (401, anthropic("authentication_error", "invalid x-api-key"), Auth),
+            (402, anthropic("billing_error", "see billing"), Quota),
+            (403, anthropic("permission_error", "not this model"), Auth),
+            (404, anthropic("not_found_error", "model: claude-nope"), BadRequest),
+            (408, json!({}), Stalled),
+            (409, anthropic("conflict_error", "again"), Overloaded),
+            (413, anthropic("request_too_large", "over 32 MB"), TooLong),
+            (422, json!({"detail": [{"loc": ["body"], "msg": "extra field"}]}), BadRequest),
+            (429, anthropic("rate_limit_error", "slow down"), RateLimited),
+            (
+                429,
+                json!({"type": "error", "error": {"type": "rate_limit_error", "message": "spent",
+                    "details": {"error_code": "org_spend_limit_exceeded"}}}),
+                Quota,
+            ),
+            (500, anthropic("api_error", "internal"), Overloaded),
+            (503, json!({}), Overloaded),
+            (504, anthropic("timeout_error", "too slow"), Overloaded),
+            (529, anthropic("overloaded_error", "Overloaded"), Overloaded),
+            (429, openai("insufficient_quota", "insufficient_quota", "see your plan"), Quota),
+            (429, openai("requests", "rate_limit_exceeded", "limit 3 per min"), RateLimited),
+            (429, openai("tokens", "x", "maximum context length of tokens per min"), RateLimited),
+            (400, openai("invalid_request_error", "context_length_exceeded", "m"), TooLong),
+            (
+                400,
+                json!({"error": {"code": 400, "type": "exceed_context_size_error",
+                    "message": "the request exceeds the available context size"}}),
+                TooLong,
+            ),
+            (404, json!({"error": "model 'x' not found"}), BadRequest),
+            (418, json!("teapot"), BadRequest),
+        ];
+        for (status, body, expected) in table {
+            assert_eq!(class(status, &body), expected, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn objects_in_an_answer_have_a_class() {
+        use ErrorClass::*;
+        let table = [
+            (json!({"type": "message_start"}), None),
+            (json!({"error": null, "choices": []}), None),
+            (anthropic("overloaded_error", "Overloaded"), Some(Overloaded)),
+            (anthropic("rate_limit_error", "slow"), Some(RateLimited)),
+            (anthropic("invalid_request_error", "prompt is too long: 3 > 2"), Some(TooLong)),
+            (anthropic("authentication_error", "no"), Some(Auth)),
+            (anthropic("timeout_error", "no"), Some(Stalled)),
+            (json!({"error": {"code": 502, "message": "bad gateway"}}), Some(Overloaded)),
+            (json!({"error": {"code": 429, "message": "slow"}}), Some(RateLimited)),
+            (json!({"error": "something broke"}), Some(Network)),
+            (json!({"type": "error"}), Some(Network)),
+        ];
+        for (object, expected) in table {
+            assert_eq!(Failure::in_object(&object).map(|f| f.class), expected, "{object}");
+        }
+    }
+
+    #[test]
+    fn the_server_can_forbid_another_try() {
+        use ErrorClass::*;
+        let headers: HeaderMap = [("x-should-retry", "false")]
+            .map(|(k, v)| (k.parse().expect("a name"), HeaderValue::from_static(v)))
+            .into_iter()
+            .collect();
+        for (status, expected) in [(429, Quota), (529, BadRequest), (401, Auth)] {
+            let failure = Failure::of_answer(status, &headers, b"{}", SystemTime::UNIX_EPOCH);
+            assert_eq!(failure.class, expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn messages_are_short_and_whole() {
+        let what = |status, body: &str| {
+            let now = SystemTime::UNIX_EPOCH;
+            Failure::of_answer(status, &HeaderMap::new(), body.as_bytes(), now).what
+        };
+        let body = anthropic("invalid_request_error", "no\n such\tfield").to_string();
+        assert_eq!(what(400, &body), "answered 400: no such field");
+        assert_eq!(
+            what(502, "<html>Bad\nGateway</html>"),
+            "answered 502: <html>Bad Gateway</html>"
+        );
+        assert_eq!(what(503, ""), "answered 503");
+        assert_eq!(what(500, &"ü".repeat(9_000)).chars().count(), "answered 500: ".len() + 601);
+    }
+}

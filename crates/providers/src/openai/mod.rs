@@ -1,0 +1,81 @@
+//! OpenAI Chat Completions, and the many servers that speak nearly the same.
+
+mod decode;
+mod render;
+
+use std::sync::Arc;
+
+use inspan_core::{
+    prompt::Segment,
+    provider::{BoxStream, Images, ModelEvent, Provider, Request},
+};
+
+use crate::{
+    endpoint::Endpoint,
+    raw::Raw,
+    server::{ProviderError, Server},
+    splice::{join, quoted},
+};
+
+/// The fields of a body that are written here, in their order; one of the limits only.
+const FIELDS: [&str; 7] = [
+    "model",
+    "stream",
+    "stream_options",
+    "tools",
+    "max_tokens",
+    "max_completion_tokens",
+    "messages",
+];
+
+/// A model behind OpenAI Chat Completions.
+pub struct OpenAiChat {
+    endpoint: Arc<Endpoint>,
+}
+
+impl OpenAiChat {
+    /// A model of this server. Its base URL is with the `/v1` of the API, where it has one.
+    ///
+    /// # Errors
+    /// The base URL or an extra field can't be used.
+    pub fn new(server: &Server, model: &str, raw: Option<Raw>) -> Result<Self, ProviderError> {
+        Ok(Self { endpoint: server.endpoint(model, "/chat/completions", &FIELDS, raw)? })
+    }
+
+    /// The body. `messages` are last, the system prompt is the first of them, and what may change
+    /// between two requests stands as late as it can.
+    fn body(&self, request: &Request) -> Vec<u8> {
+        let Endpoint { server, model, .. } = &*self.endpoint;
+        let mut body = format!(r#"{{"model":{},"stream":true"#, quoted(model)).into_bytes();
+        if server.quirks.stream_options {
+            body.extend_from_slice(br#","stream_options":{"include_usage":true}"#);
+        }
+        if !request.tools.is_empty() {
+            body.extend_from_slice(br#","tools":"#);
+            body.extend_from_slice(&request.tools);
+        }
+        body.extend_from_slice(server.extra_fields().as_bytes());
+        let limit = server.quirks.output_limit_field;
+        let max = request.output_tokens_max;
+        body.extend_from_slice(format!(r#","{limit}":{max},"messages":["#).as_bytes());
+        join(&mut body, std::iter::once(&request.system).chain(&request.messages));
+        body.extend_from_slice(b"]}");
+        body
+    }
+}
+
+impl Provider for OpenAiChat {
+    fn issuer(&self) -> &str {
+        &self.endpoint.issuer
+    }
+
+    fn render(&self, segment: Segment<'_>, images: &dyn Images) -> Vec<u8> {
+        let echo = self.endpoint.server.quirks.reasoning_echo.as_deref();
+        render::segment(segment, images, echo).into_bytes()
+    }
+
+    fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
+        let decoder = decode::Decoder::new(request.output_tokens_max);
+        Arc::clone(&self.endpoint).ask(self.body(&request), Box::new(decoder))
+    }
+}

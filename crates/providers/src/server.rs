@@ -1,0 +1,279 @@
+//! The configured servers, and how a model's URL finds its own.
+
+use std::sync::Arc;
+
+use inspan_core::provider::Provider;
+use reqwest::Url;
+use serde_json::{Map, Value};
+
+use crate::{
+    AnthropicMessages, OpenAiChat,
+    endpoint::Endpoint,
+    key::{KeyError, KeySource, Lookup},
+    limits::Timeouts,
+    raw::Raw,
+};
+
+/// What a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// Anthropic Messages: `POST {base}/v1/messages`.
+    AnthropicMessages,
+    /// OpenAI Chat Completions: `POST {base}/chat/completions`.
+    OpenAiChat,
+}
+
+/// In what a server differs from others of its wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quirks {
+    /// Anthropic: whether the server takes marks for its prompt cache.
+    pub cache_marks: bool,
+    /// Anthropic: whether the key is sent as `authorization: Bearer` in place of `x-api-key`.
+    pub bearer: bool,
+    /// OpenAI: the field that limits the reply.
+    pub output_limit_field: &'static str,
+    /// OpenAI: whether the server takes `stream_options`, without which some tell no usage.
+    pub stream_options: bool,
+    /// OpenAI: the field in which the server wants its reasoning back. Most refuse or ignore it.
+    pub reasoning_echo: Option<String>,
+}
+
+impl Quirks {
+    /// Anthropic's own rules.
+    pub const ANTHROPIC: Self = Self { cache_marks: true, ..Self::COMPATIBLE };
+    /// OpenAI's own rules: its newer models refuse `max_tokens`.
+    pub const OPENAI: Self =
+        Self { output_limit_field: "max_completion_tokens", ..Self::COMPATIBLE };
+    /// What other servers of either wire understand.
+    pub const COMPATIBLE: Self = Self {
+        cache_marks: false,
+        bearer: false,
+        output_limit_field: "max_tokens",
+        stream_options: true,
+        reasoning_echo: None,
+    };
+}
+
+/// A configured server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// The scheme of its models' URLs: `anthropic` in `anthropic://…`.
+    pub name: String,
+    /// What it speaks.
+    pub wire: Wire,
+    /// Where it is. Without a user or password: those are keys, and this is printed.
+    pub base_url: String,
+    /// Its key.
+    pub key: KeySource,
+    /// In what it differs.
+    pub quirks: Quirks,
+    /// Its time limits.
+    pub timeouts: Timeouts,
+    /// More fields of the request's body, such as `temperature`. Those that Inspan writes itself
+    /// are refused.
+    pub extra: Map<String, Value>,
+}
+
+/// Why a model can't be asked at all. Found before anything is sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// The model is not written as `SERVER://MODEL`.
+    #[error("`{0}` is no model: write SERVER://MODEL, such as anthropic://claude-sonnet-5-5")]
+    BadModel(String),
+    /// No server has this name.
+    #[error("no server is called `{name}`{}; known are {}", near(.nearest.as_ref()), .known.join(", "))]
+    UnknownServer {
+        /// The name.
+        name: String,
+        /// The name that was probably meant.
+        nearest: Option<String>,
+        /// The names that exist.
+        known: Vec<String>,
+    },
+    /// The address of the server is none.
+    #[error("the base URL of {server} can't be used: {why}")]
+    BadUrl {
+        /// The server.
+        server: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no key to send.
+    #[error("{server}: {why}")]
+    Key {
+        /// The server.
+        server: String,
+        /// What is wrong with it.
+        why: KeyError,
+    },
+    /// A configured body field that Inspan writes itself.
+    #[error("{server}: `{field}` can't be set, because Inspan writes it")]
+    Reserved {
+        /// The server.
+        server: String,
+        /// The field.
+        field: String,
+    },
+}
+
+fn near(nearest: Option<&String>) -> String {
+    nearest.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+}
+
+/// The servers that need no configuration: `anthropic`, `openai` and `ollama`. Their addresses
+/// are looked up now, their keys with each request. A server on a plain `http://` address, which
+/// is one of the person's own, need not have a key.
+pub fn built_in(lookup: &Lookup) -> Vec<Server> {
+    let set = |name: &str| lookup(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
+    let server = |name: &str, wire, base_url: String, key: &str, quirks| Server {
+        name: name.to_owned(),
+        wire,
+        key: KeySource::Variable {
+            name: key.to_owned(),
+            lookup: Arc::clone(lookup),
+            needed: !base_url.starts_with("http://"),
+        },
+        timeouts: if base_url.starts_with("http://") { Timeouts::LOCAL } else { Timeouts::REMOTE },
+        base_url,
+        quirks,
+        extra: Map::new(),
+    };
+    let base = |variable: &str, default: &str| set(variable).unwrap_or_else(|| default.to_owned());
+    let ollama = ollama_url(&base("OLLAMA_HOST", "localhost"));
+    vec![
+        server(
+            "anthropic",
+            Wire::AnthropicMessages,
+            base("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+            "ANTHROPIC_API_KEY",
+            Quirks::ANTHROPIC,
+        ),
+        server(
+            "openai",
+            Wire::OpenAiChat,
+            base("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+            "OPENAI_API_KEY",
+            Quirks::OPENAI,
+        ),
+        Server {
+            key: KeySource::None,
+            timeouts: Timeouts::LOCAL,
+            ..server("ollama", Wire::OpenAiChat, ollama, "", Quirks::COMPATIBLE)
+        },
+    ]
+}
+
+/// Where Ollama is, from `HOST`, `HOST:PORT` or a URL, as its own programs read `OLLAMA_HOST`.
+/// An address to listen on everywhere is this machine for a client.
+fn ollama_url(host: &str) -> String {
+    let has_scheme = host.contains("://");
+    let written = if has_scheme { host.to_owned() } else { format!("http://{host}") };
+    let Ok(mut url) = Url::parse(&written) else { return written };
+    if url.port().is_none() && !has_scheme {
+        // The port of a URL without a host can't be set; that one is refused later.
+        let _ = url.set_port(Some(11434));
+    }
+    if matches!(url.host_str(), Some("0.0.0.0" | "[::]")) {
+        let _ = url.set_host(Some("127.0.0.1"));
+    }
+    format!("{}/v1", url.as_str().trim_end_matches('/').trim_end_matches("/v1"))
+}
+
+/// The provider of a model: `SERVER://MODEL`, where `SERVER` is the name of one of `servers`; of
+/// two with one name the later counts. `raw` is shown what goes over the wire. Nothing is sent
+/// and no key is read.
+///
+/// # Errors
+/// The model or its server can't be asked; see [`ProviderError`].
+pub fn connect(
+    model: &str,
+    servers: &[Server],
+    raw: Option<Raw>,
+) -> Result<Arc<dyn Provider>, ProviderError> {
+    let (server, model) = Server::find(model, servers)?;
+    match server.wire {
+        Wire::AnthropicMessages => Ok(Arc::new(AnthropicMessages::new(server, model, raw)?)),
+        Wire::OpenAiChat => Ok(Arc::new(OpenAiChat::new(server, model, raw)?)),
+    }
+}
+
+impl Server {
+    /// The server of a model's URL, and the model's name there.
+    ///
+    /// # Errors
+    /// The text is no such URL, or no server has the name.
+    pub fn find<'a, 'b>(
+        model: &'b str,
+        servers: &'a [Self],
+    ) -> Result<(&'a Self, &'b str), ProviderError> {
+        let parts = model.split_once("://").map(|(name, model)| (name.trim(), model.trim()));
+        let Some((name, model)) =
+            parts.filter(|(name, model)| !name.is_empty() && !model.is_empty())
+        else {
+            return Err(ProviderError::BadModel(model.to_owned()));
+        };
+        match servers.iter().rfind(|server| server.name == name) {
+            Some(server) => Ok((server, model)),
+            None => Err(unknown(name, servers)),
+        }
+    }
+
+    /// Whether there is a key to send, for a message before the first request.
+    ///
+    /// # Errors
+    /// There is none; the error names the variable to set.
+    pub fn check_key(&self) -> Result<(), ProviderError> {
+        self.key.check().map_err(|why| ProviderError::Key { server: self.name.clone(), why })
+    }
+
+    /// The endpoint of a model at this server. `path` follows the base URL; `fields` are those
+    /// that the wire writes.
+    pub(crate) fn endpoint(
+        &self,
+        model: &str,
+        path: &str,
+        fields: &[&str],
+        raw: Option<Raw>,
+    ) -> Result<Arc<Endpoint>, ProviderError> {
+        let bad = |why: &str| ProviderError::BadUrl { server: self.name.clone(), why: why.into() };
+        if let Some(field) = self.extra.keys().find(|field| fields.contains(&field.as_str())) {
+            return Err(ProviderError::Reserved {
+                server: self.name.clone(),
+                field: field.to_owned(),
+            });
+        }
+        let base = self.base_url.trim().trim_end_matches('/');
+        let url = Url::parse(base).map_err(|why| bad(&format!("`{base}`: {why}")))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(bad("it holds a user or password, which belong into the key"));
+        }
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err(bad(&format!("`{base}` does not begin with http:// or https://")));
+        }
+        let url = Url::parse(&format!("{base}{path}")).map_err(|why| bad(&why.to_string()))?;
+        let server = Self { base_url: base.to_owned(), ..self.clone() };
+        Ok(Arc::new(Endpoint::new(server, model.to_owned(), url, raw)))
+    }
+
+    /// The additional fields of the body, sorted, each with its comma before it.
+    pub(crate) fn extra_fields(&self) -> String {
+        let mut fields: Vec<_> = self.extra.iter().collect();
+        fields.sort_unstable_by_key(|(name, _)| name.as_str());
+        let field =
+            |(name, value): &(&String, &Value)| format!(",{}:{value}", Value::from(name.as_str()));
+        fields.iter().map(field).collect()
+    }
+}
+
+fn unknown(name: &str, servers: &[Server]) -> ProviderError {
+    let mut known: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
+    known.sort_unstable();
+    known.dedup();
+    let nearest = known
+        .iter()
+        .map(|other| (strsim::damerau_levenshtein(name, other), other))
+        .min()
+        .filter(|(distance, other)| *distance <= other.chars().count() / 2)
+        .map(|(_, other)| other.clone());
+    ProviderError::UnknownServer { name: name.to_owned(), nearest, known }
+}

@@ -1,0 +1,237 @@
+//! Both wires against the scripted server: what is sent, and what comes of what is answered.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use inspan_core::{
+    message::{CallId, Content, How, ReplyPart, ReplyStop, ToolResult},
+    prompt::{CallResult, Message, Segment, UserMessage},
+    provider::{ErrorClass, ModelError, ModelEvent, NoImages, Provider, ReplyBuilder, Request},
+    tool::ToolSpec,
+};
+use inspan_providers::{KeySource, Quirks, Server, Timeouts, Wire, connect};
+use inspan_testkit::server::{Answer, Said, Server as Scripted, refusing_url};
+use serde_json::{Map, json};
+
+const KEY: &str = "sk-scripted-0123456789abcdef";
+
+fn server(wire: Wire, base_url: String) -> Server {
+    let quirks = match wire {
+        Wire::AnthropicMessages => Quirks::ANTHROPIC,
+        Wire::OpenAiChat => Quirks::OPENAI,
+    };
+    Server {
+        name: "here".into(),
+        wire,
+        base_url,
+        key: KeySource::Fixed(KEY.into()),
+        quirks,
+        timeouts: Timeouts::LOCAL,
+        extra: Map::new(),
+    }
+}
+
+fn provider(wire: Wire, base_url: String) -> Arc<dyn Provider> {
+    connect("here://m", &[server(wire, base_url)], None).expect("a provider")
+}
+
+fn answer(wire: Wire, said: &[Said]) -> Answer {
+    match wire {
+        Wire::AnthropicMessages => Answer::anthropic(said),
+        Wire::OpenAiChat => Answer::openai(said),
+    }
+}
+
+fn prompt(text: &str) -> Message {
+    Message::User(UserMessage { results: vec![], content: vec![Content::text(text)] })
+}
+
+fn request(provider: &dyn Provider, messages: &[Message]) -> Request {
+    let tool = Arc::new(ToolSpec::new("echo", "Says it again."));
+    let render = |segment| Arc::from(provider.render(segment, &NoImages));
+    Request {
+        tools: render(Segment::Tools(&[tool])),
+        system: render(Segment::System("Be brief.")),
+        messages: messages.iter().map(|m| render(Segment::Message(m))).collect(),
+        output_tokens_max: 1_000,
+    }
+}
+
+async fn ask(provider: &dyn Provider, messages: &[Message]) -> Vec<ModelEvent> {
+    provider.stream(request(provider, messages)).collect().await
+}
+
+async fn failure(provider: &dyn Provider) -> ModelError {
+    match ask(provider, &[prompt("Hello")]).await.pop() {
+        Some(ModelEvent::Failed(error)) => error,
+        other => panic!("no failure but {other:?}"),
+    }
+}
+
+/// Runs rounds until a reply asks for no tool; each call is answered with its own arguments.
+async fn rounds(provider: &dyn Provider) -> Vec<Message> {
+    let mut messages = vec![prompt("Say a and b.")];
+    loop {
+        let events = ask(provider, &messages).await;
+        let mut builder = ReplyBuilder::default();
+        events.iter().for_each(|event| builder.apply(event));
+        let Some(ModelEvent::Finished(stop)) = events.last() else {
+            panic!("not finished: {events:?}")
+        };
+        let reply = builder.finish(stop.clone(), provider.issuer(), messages.len() as u64);
+        let results: Vec<CallResult> = reply
+            .calls()
+            .map(|call| CallResult {
+                call: call.id.clone(),
+                name: call.name.clone(),
+                how: How::Ok,
+                result: ToolResult::text(call.arguments.clone()),
+            })
+            .collect();
+        messages.push(Message::Assistant(reply));
+        if results.is_empty() {
+            return messages;
+        }
+        messages.push(Message::User(UserMessage { results, content: vec![] }));
+    }
+}
+
+const WIRES: [Wire; 2] = [Wire::AnthropicMessages, Wire::OpenAiChat];
+
+#[tokio::test]
+async fn requests_only_grow() {
+    for wire in WIRES {
+        let call = |n: u32| Said::call(format!("id{n}"), "echo", format!("{{\"n\":{n}}}"));
+        let scripted = Scripted::start([
+            answer(wire, &[Said::reasoning("Two calls."), call(1), call(2)]),
+            answer(wire, &[Said::text("One more."), call(3)]).in_pieces_of(7),
+            answer(wire, &[call(4)]),
+            answer(wire, &[Said::text("Said it all.")]),
+        ]);
+        let provider = provider(wire, scripted.url());
+        let messages = rounds(&*provider).await;
+        assert_eq!(messages.len(), 8);
+
+        let received = scripted.received();
+        assert_eq!(received.len(), 4);
+        for pair in received.windows(2) {
+            let (earlier, later) = (pair[0].text(), pair[1].text());
+            let grows = earlier.strip_suffix("]}").expect("the end of messages and body");
+            assert!(later.starts_with(grows), "{wire:?}\n{earlier}\n{later}");
+            assert_eq!(later.strip_prefix(grows).and_then(|rest| rest.chars().next()), Some(','));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_comes_whole() {
+    for wire in WIRES {
+        let said = [Said::text("It is warm."), Said::call("id1", "echo", r#"{"a":"é"}"#)];
+        let scripted = Scripted::start([answer(wire, &said).in_pieces_of(1)]);
+        let provider = provider(wire, scripted.url());
+        let events = ask(&*provider, &[prompt("Hello")]).await;
+        let mut builder = ReplyBuilder::default();
+        events.iter().for_each(|event| builder.apply(event));
+        let reply = builder.finish(ReplyStop::End, provider.issuer(), 3);
+        assert_eq!(events.last(), Some(&ModelEvent::Finished(ReplyStop::End)));
+        assert_eq!(reply.text(), "It is warm.");
+        assert_eq!(reply.usage.total(), 15);
+        assert_eq!(reply.issuer, format!("here://m at {}", scripted.url()));
+        let ReplyPart::Call(call) = &reply.parts[1] else { panic!("{reply:?}") };
+        assert_eq!(call.id, CallId("call_3_0".into()));
+        assert_eq!(call.arguments, r#"{"a":"é"}"#);
+        assert_eq!(call.provider_id.as_deref(), Some("id1"));
+    }
+}
+
+#[tokio::test]
+async fn a_cut_connection_is_a_failure() {
+    for wire in WIRES {
+        let whole = answer(wire, &[Said::text("Hello to you.")]);
+        for after in [0, 1, whole.body_len() / 2] {
+            for answer in [whole.clone().cut_after(after), whole.clone().end_after(after)] {
+                let scripted = Scripted::start([answer]);
+                let error = failure(&*provider(wire, scripted.url())).await;
+                assert_eq!(error.class, ErrorClass::Network, "{wire:?} {after} {error:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there() {
+    let url = refusing_url();
+    let error = failure(&*provider(Wire::OpenAiChat, url.clone())).await;
+    let address = url.trim_start_matches("http://");
+    assert_eq!(
+        error,
+        ModelError {
+            class: ErrorClass::Network,
+            message: format!("here ({address}) refused the connection; is the server running?"),
+            retry_after_ms: None,
+        }
+    );
+}
+
+#[tokio::test]
+async fn answers_that_are_no_reply() {
+    use ErrorClass::*;
+    let overloaded = json!({"type": "error", "error": {"type": "overloaded_error",
+        "message": "Overloaded"}});
+    let table = [
+        (
+            Answer::json(401, &json!({"error": {"message": format!("wrong key {KEY}.")}})),
+            Auth,
+            "answered 401: wrong key [masked]. Check the key in the configuration.",
+            None,
+        ),
+        (
+            Answer::json(404, &json!({"error": "no model m"})),
+            BadRequest,
+            "answered 404: no model m. Is `m` a model of this server, and {url} its address?",
+            None,
+        ),
+        (
+            Answer::json(529, &overloaded).header("retry-after", "3"),
+            Overloaded,
+            "answered 529: Overloaded",
+            Some(3_000),
+        ),
+        (
+            Answer::json(200, &overloaded),
+            Overloaded,
+            "sent an error in its answer: Overloaded",
+            None,
+        ),
+        (
+            Answer::sse(format!("event: error\ndata: {overloaded}\n\n")),
+            Overloaded,
+            "sent an error in its answer: Overloaded",
+            None,
+        ),
+        (
+            Answer::new(200, "text/html", "<html>Log in</html>"),
+            BadRequest,
+            "answered with a web page; is {url} an API?",
+            None,
+        ),
+        (
+            Answer::new(307, "text/plain", "").header("location", "http://elsewhere/v1"),
+            BadRequest,
+            "answered 307 and sends on to http://elsewhere/v1, which is not followed because the \
+             key would go there too; if that is right, set it as the base URL",
+            None,
+        ),
+        (Answer::sse(""), Network, "ended the stream before the answer was whole", None),
+    ];
+    for wire in WIRES {
+        for (answer, class, what, retry_after_ms) in table.clone() {
+            let scripted = Scripted::start([answer]);
+            let url = scripted.url();
+            let host = url.trim_start_matches("http://");
+            let message = format!("here ({host}) {}", what.replace("{url}", &url));
+            let error = failure(&*provider(wire, url.clone())).await;
+            assert_eq!(error, ModelError { class, message, retry_after_ms }, "{wire:?}");
+        }
+    }
+}
