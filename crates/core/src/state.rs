@@ -416,7 +416,7 @@ impl State {
         } else {
             self.context.bytes += reply.parts.iter().map(part_size).sum::<usize>();
         }
-        let reply = sendable(reply, seq);
+        let reply = with_own_ids(reply, seq);
         self.calls = reply
             .calls()
             .map(|call| OpenCall {
@@ -427,7 +427,7 @@ impl State {
                 status: CallStatus::New,
             })
             .collect();
-        self.messages.push(Arc::new(Message::Assistant(reply)));
+        self.messages.push(Arc::new(Message::Assistant(sendable(reply))));
     }
 
     fn spend(&mut self, tokens: u64, cost: Option<u64>, incomplete: bool) {
@@ -629,37 +629,34 @@ fn signature(calls: &[OpenCall]) -> Option<Hash> {
     Some(Hash::of(&parts))
 }
 
-/// The reply as it can be sent back: whole calls, no blank text, no unsigned reasoning of a cut
-/// reply, never empty, and not ending in reasoning, which providers refuse. Whatever identifiers a
-/// log holds, those of its calls are the ones that Inspan gives to the reply that is entry `seq`,
-/// so that no two calls of a session share one.
-fn sendable(reply: &Reply, seq: u64) -> Reply {
+/// The reply with the identifiers that Inspan gives to the calls of entry `seq`, whatever a log
+/// holds, so that no two calls of a session share one.
+fn with_own_ids(reply: &Reply, seq: u64) -> Reply {
+    let mut reply = reply.clone();
+    calls_mut(&mut reply).enumerate().for_each(|(index, call)| call.id = CallId::new(seq, index));
+    reply
+}
+
+fn calls_mut(reply: &mut Reply) -> impl Iterator<Item = &mut ToolCall> {
+    reply.parts.iter_mut().filter_map(|part| match part {
+        ReplyPart::Call(call) => Some(call),
+        ReplyPart::Text { .. } | ReplyPart::Reasoning(_) => None,
+    })
+}
+
+/// The reply as it can be sent back: whole calls whose names every provider takes, no blank text,
+/// no unsigned reasoning of a cut reply, never empty, and not ending in reasoning, which providers
+/// refuse.
+fn sendable(mut reply: Reply) -> Reply {
     let is_cut = reply.stop.is_cut();
-    let mut parts = Vec::with_capacity(reply.parts.len() + 1);
-    let mut calls = 0;
-    for part in &reply.parts {
-        match part {
-            ReplyPart::Text { text } if text.trim().is_empty() => {}
-            ReplyPart::Reasoning(reasoning) if is_cut && !reasoning.signed => {}
-            ReplyPart::Text { .. } | ReplyPart::Reasoning(_) => parts.push(part.clone()),
-            ReplyPart::Call(call) => {
-                if call.complete {
-                    let id = CallId::new(seq, calls);
-                    parts.push(ReplyPart::Call(ToolCall { id, ..call.clone() }));
-                }
-                calls += 1;
-            }
-        }
+    reply.parts.retain(|part| match part {
+        ReplyPart::Text { text } => !text.trim().is_empty(),
+        ReplyPart::Reasoning(reasoning) => reasoning.signed || !is_cut,
+        ReplyPart::Call(call) => call.complete,
+    });
+    calls_mut(&mut reply).for_each(|call| call.name = ToolSpec::sendable_name(&call.name));
+    if !matches!(reply.parts.last(), Some(ReplyPart::Text { .. } | ReplyPart::Call(_))) {
+        reply.parts.push(ReplyPart::Text { text: words::REPLY_CUT.to_owned() });
     }
-    if !matches!(parts.last(), Some(ReplyPart::Text { .. } | ReplyPart::Call(_))) {
-        parts.push(ReplyPart::Text { text: words::REPLY_CUT.to_owned() });
-    }
-    Reply {
-        parts,
-        stop: reply.stop.clone(),
-        usage: reply.usage,
-        issuer: reply.issuer.clone(),
-        model: reply.model.clone(),
-        provider_id: reply.provider_id.clone(),
-    }
+    reply
 }

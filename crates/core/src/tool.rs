@@ -56,6 +56,14 @@ impl ToolSpec {
         }
     }
 
+    /// The name of a call as every provider takes it back: models make up names with dots, with
+    /// spaces and without anything.
+    pub fn sendable_name(name: &str) -> String {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let name: String = name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
+        if name.is_empty() { "_".to_owned() } else { name }
+    }
+
     /// Whether calls of this tool run beside each other: they only read, and a second run does
     /// no harm.
     pub fn side_by_side(&self) -> bool {
