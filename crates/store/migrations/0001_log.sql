@@ -39,11 +39,12 @@ CREATE TABLE entries (
     PRIMARY KEY (session_id, seq)
 );
 
--- What a list of sessions needs of each, without a look at the table.
-CREATE INDEX entries_for_lists ON entries (
-    session_id, kind, seq, stop, preview,
+-- What model calls cost: a list of sessions adds these up without a look at the entries. A query
+-- must say the same condition to the letter.
+CREATE INDEX entries_by_cost ON entries (
+    session_id, kind,
     input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cost_nano_usd
-) WHERE kind IN ('PromptSubmitted', 'ModelReplied', 'ModelFailed', 'Woken', 'TurnEnded');
+) WHERE kind IN ('ModelReplied', 'ModelFailed');
 
 -- One row a turn. A turn that was woken or prompted again after its end is open: it has no stop.
 -- A sum over nothing known is NULL: unknown is not zero. Reasoning is part of the output.

@@ -36,9 +36,14 @@ pub(super) struct Place {
 
 impl Place {
     /// The place of the database at `path`. It is made absolute, so that SQLite takes no name for
-    /// an address (`file:…`, `:memory:`).
+    /// an address (`file:…`, `:memory:`), and a link to a database is followed, so that all who
+    /// open it meet at the same lock files.
     pub(super) fn new(path: &Path) -> Result<Self, StoreError> {
-        let file = std::path::absolute(path).map_err(|error| fault::of_file(path, &error))?;
+        let said = |error| fault::of_file(path, &error);
+        let mut file = std::path::absolute(path).map_err(said)?;
+        if file.is_symlink() && file.exists() {
+            file = fs::canonicalize(file).map_err(said)?;
+        }
         let beside = |suffix: &str| {
             let mut name = file.clone().into_os_string();
             name.push(suffix);

@@ -229,3 +229,43 @@ fn count<T: TryFrom<i64>>(row: &SqliteRow, column: &str) -> sqlx::Result<T> {
 fn bad(column: &str, why: &str) -> sqlx::Error {
     sqlx::Error::ColumnDecode { index: column.into(), source: why.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AssertSqlSafe, Connection};
+
+    use super::*;
+
+    /// No question reads past bodies that it does not need: a list finds each session's costs in
+    /// an index, the rest at one end of its log.
+    #[tokio::test]
+    async fn questions_are_answered_by_indexes() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let schema = include_str!("../../migrations/0001_log.sql");
+        sqlx::raw_sql(schema).execute(&mut connection).await.unwrap();
+        let mut plans = String::new();
+        for sql in [LIST, READ] {
+            let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+            let rows = sqlx::query(sql).bind("").bind(9).bind(9).fetch_all(&mut connection).await;
+            for row in rows.unwrap() {
+                let step: String = row.get("detail");
+                if step.starts_with("SEARCH") || step.starts_with("SCAN") {
+                    plans += &format!("{step}\n");
+                }
+            }
+        }
+        assert_eq!(
+            plans,
+            "\
+SCAN sessions USING INDEX sessions_by_change
+SCAN s
+SEARCH e USING INDEX sqlite_autoindex_entries_1 (session_id=? AND seq=?)
+SEARCH e USING INDEX sqlite_autoindex_entries_1 (session_id=?)
+SEARCH e USING INDEX sqlite_autoindex_entries_1 (session_id=?)
+SEARCH e USING COVERING INDEX entries_by_cost (session_id=? AND kind=?)
+SEARCH e USING COVERING INDEX entries_by_cost (session_id=? AND kind=?)
+SEARCH entries USING INDEX sqlite_autoindex_entries_1 (session_id=? AND seq>?)
+"
+        );
+    }
+}

@@ -86,6 +86,20 @@ async fn a_database_is_made_once_by_whoever_comes_first() {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_leads_to_the_same_locks() {
+    let (folder, path) = small().await;
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let (store, other) = (Sqlite::open(&path).await.unwrap(), Sqlite::open(&link).await.unwrap());
+    let _claim = store.claim(&id("one")).await.unwrap();
+    assert_eq!(other.claim(&id("one")).await.unwrap_err(), StoreError::InUse(id("one")));
+    assert!(!folder.path().join("link.db.locks").exists());
+    store.close().await;
+    other.close().await;
+}
+
 #[tokio::test]
 async fn a_creation_that_was_cut_short_is_finished() {
     let folder = tempfile::tempdir().unwrap();
