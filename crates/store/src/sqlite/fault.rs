@@ -19,6 +19,9 @@ mod code {
 
 const FULL: &str = "the disk is full: make room, then go on";
 
+/// Said to whoever asks after the store was closed.
+pub(super) const CLOSED: &str = "the store is closed";
+
 /// What went wrong with the database at `path`.
 pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
     let what = path.display().to_string();
@@ -44,8 +47,11 @@ pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
             what,
             why: "another process has kept it locked for too long: try again".into(),
         },
-        _ if matches!(error, sqlx::Error::ColumnDecode { .. }) => damaged(path, &said),
-        _ => StoreError::Other { what, why: said },
+        _ => match error {
+            sqlx::Error::ColumnDecode { .. } => damaged(path, &said),
+            sqlx::Error::PoolClosed => StoreError::Other { what, why: CLOSED.into() },
+            _ => StoreError::Other { what, why: said },
+        },
     }
 }
 

@@ -69,9 +69,9 @@ impl Writer {
                 Err(StoreError::Other { what, why: why.into() })
             };
             match sent {
-                Ok(()) => answer.await.unwrap_or_else(|_| refused("the store was closed")),
+                Ok(()) => answer.await.unwrap_or_else(|_| refused(fault::CLOSED)),
                 Err(mpsc::error::TrySendError::Full(_)) => refused("too many writes are waiting"),
-                Err(mpsc::error::TrySendError::Closed(_)) => refused("the store is closed"),
+                Err(mpsc::error::TrySendError::Closed(_)) => refused(fault::CLOSED),
             }
         }
     }

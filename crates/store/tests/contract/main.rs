@@ -250,7 +250,7 @@ async fn many_sessions_write_at_once<S: Store>(store: &S) {
 
 async fn reading_goes_on_while_writing<S: Store>(store: &S) {
     let claim = store.create(&id("one")).await.unwrap();
-    let entries = some(Head::default(), 200);
+    let entries = some(Head::default(), 60);
     store.append(&claim, Head::default(), entries[..1].into()).await.unwrap();
     let write = async {
         for pair in entries.windows(2) {
