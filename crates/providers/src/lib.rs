@@ -24,6 +24,8 @@ mod openai;
 mod raw;
 mod retry;
 mod server;
+#[cfg(test)]
+mod shown;
 mod splice;
 mod sse;
 mod told;

@@ -1,6 +1,8 @@
 //! Anthropic Messages.
 
 mod decode;
+#[cfg(test)]
+mod decode_tests;
 mod render;
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! OpenAI Chat Completions, and the many servers that speak nearly the same.
 
 mod decode;
+#[cfg(test)]
+mod decode_tests;
 mod render;
 
 use std::sync::Arc;
