@@ -23,6 +23,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const MIGRATIONS: [(i64, &str, &str); 1] =
     [(1, "log", include_str!("../../migrations/0001_log.sql"))];
 
+/// The version that this build writes.
+const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+
 /// Where a database and what belongs to it lie.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -89,11 +92,11 @@ async fn bring_up_to_date(
     place: &Place,
     connection: &mut SqliteConnection,
 ) -> Result<(), StoreError> {
-    let latest = MIGRATIONS[MIGRATIONS.len() - 1].0;
-    if version(place, connection).await? == latest {
-        return make_folder(&place.locks);
-    }
+    let found = version(place, connection).await?;
     make_folder(&place.locks)?;
+    if found == LATEST {
+        return Ok(());
+    }
     // No session is called so: their names have no full stop.
     let path = place.locks.join(".migration");
     let waited = tokio::task::spawn_blocking(move || Lock::wait(&path)).await;
@@ -101,7 +104,7 @@ async fn bring_up_to_date(
         what: place.file.display().to_string(),
         why: error.to_string(),
     })??;
-    if version(place, connection).await? < latest {
+    if version(place, connection).await? < LATEST {
         migrate(place, connection).await?;
     }
     Ok(())
@@ -125,10 +128,9 @@ async fn version(place: &Place, connection: &mut SqliteConnection) -> Result<i64
         .fetch_one(connection)
         .await
         .map_err(|e| place.fault(&e))?;
-    let latest = MIGRATIONS[MIGRATIONS.len() - 1].0;
-    if version > latest {
+    if version > LATEST {
         let file = place.file.display();
-        return Err(StoreError::Newer { what: format!("{file} (version {version} of {latest})") });
+        return Err(StoreError::Newer { what: format!("{file} (version {version} of {LATEST})") });
     }
     Ok(version)
 }

@@ -508,6 +508,27 @@ async fn what_was_durable_survives_a_kill() {
     }
 }
 
+#[tokio::test]
+async fn two_processes_write_side_by_side() {
+    let (_folder, path) = small().await;
+    let this = std::env::current_exe().unwrap();
+    let mut other = Other::start(Other::command(&this, "write", &path));
+    let store = Sqlite::open(&path).await.unwrap();
+    let claim = store.create(&id("two")).await.unwrap();
+    let entries = some(Head::default(), 30);
+    let mut head = Head::default();
+    for entry in entries.iter() {
+        // The other one is writing all the time.
+        other.hear().unwrap();
+        store.append(&claim, head, [entry.clone()].into()).await.unwrap();
+        head = entry.head();
+    }
+    other.kill();
+    assert_eq!(store.read(&id("two"), 0, 99).await.unwrap(), entries.to_vec());
+    assert!(store.read(&id("one"), 0, 9_999).await.unwrap().len() >= 3 + 30 * 3);
+    store.close().await;
+}
+
 /// Runs `try` with `mode` on the database and `folder_mode` on its folder, as somebody whom
 /// permissions bind.
 #[cfg(unix)]
