@@ -19,6 +19,7 @@ mod endpoint;
 mod failure;
 mod http;
 mod key;
+mod known;
 mod limits;
 mod openai;
 mod raw;
@@ -32,6 +33,7 @@ mod told;
 
 pub use anthropic::AnthropicMessages;
 pub use key::{KeyError, KeySource, Lookup};
+pub use known::{KnownModel, known};
 pub use limits::Timeouts;
 pub use openai::OpenAiChat;
 pub use raw::{Raw, RawPiece};

@@ -81,7 +81,7 @@ pub enum ProviderError {
     #[error("`{0}` is no model: write SERVER://MODEL, such as anthropic://claude-sonnet-5-5")]
     BadModel(String),
     /// No server has this name.
-    #[error("no server is called `{name}`{}; known are {}", near(.nearest.as_ref()), .known.join(", "))]
+    #[error("no server is called `{name}`{}", near(.nearest.as_ref(), .known))]
     UnknownServer {
         /// The name.
         name: String,
@@ -116,8 +116,12 @@ pub enum ProviderError {
     },
 }
 
-fn near(nearest: Option<&String>) -> String {
-    nearest.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+fn near(nearest: Option<&String>, known: &[String]) -> String {
+    let known = known.join(", ");
+    match nearest {
+        Some(name) => format!(". Did you mean `{name}`? Known are {known}"),
+        None => format!("; known are {known}"),
+    }
 }
 
 /// The servers that need no configuration: `anthropic`, `openai` and `ollama`. Their addresses
@@ -276,4 +280,142 @@ fn unknown(name: &str, servers: &[Server]) -> ProviderError {
         .filter(|(distance, other)| *distance <= other.chars().count() / 2)
         .map(|(_, other)| other.clone());
     ProviderError::UnknownServer { name: name.to_owned(), nearest, known }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn lookup(variables: &[(&str, &str)]) -> Lookup {
+        let variables: Vec<(String, String)> =
+            variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Arc::new(move |name| {
+            variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        })
+    }
+
+    fn failed(model: &str, servers: &[Server]) -> String {
+        match connect(model, servers, None) {
+            Ok(provider) => format!("no error but {}", provider.issuer()),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn issuers_name_model_and_address() {
+        let servers = built_in(&lookup(&[
+            ("ANTHROPIC_BASE_URL", "http://localhost:8080/v1/ "),
+            ("OPENAI_BASE_URL", " "),
+        ]));
+        let table = [
+            ("anthropic://a", "anthropic://a at http://localhost:8080/v1"),
+            ("openai://a", "openai://a at https://api.openai.com/v1"),
+            ("ollama://org/a:7b", "ollama://org/a:7b at http://localhost:11434/v1"),
+        ];
+        for (model, issuer) in table {
+            let provider = connect(model, &servers, None).expect("a provider");
+            assert_eq!(provider.issuer(), issuer);
+        }
+    }
+
+    #[test]
+    fn models_that_cant_be_asked_are_told() {
+        let servers = built_in(&lookup(&[]));
+        let known = "known are anthropic, ollama, openai";
+        let not_written = |m| {
+            format!(
+                "`{m}` is no model: write SERVER://MODEL, such as anthropic://claude-sonnet-5-5"
+            )
+        };
+        let table = [
+            ("claude", not_written("claude")),
+            ("anthropic://", not_written("anthropic://")),
+            ("://x", not_written("://x")),
+            (
+                "antropic://x",
+                "no server is called `antropic`. Did you mean `anthropic`? Known are anthropic, \
+                 ollama, openai"
+                    .into(),
+            ),
+            ("mistral://x", format!("no server is called `mistral`; {known}")),
+        ];
+        for (model, message) in table {
+            assert_eq!(failed(model, &servers), message);
+        }
+    }
+
+    #[test]
+    fn servers_that_cant_be_asked_are_told() {
+        type Change = fn(&mut Server);
+        let with = |change: Change| {
+            let mut server = built_in(&lookup(&[])).remove(1);
+            change(&mut server);
+            failed("openai://m", &[server])
+        };
+        let table: [(Change, &str); 5] = [
+            (
+                |s| s.base_url = "localhost:1".into(),
+                "the base URL of openai can't be used: `localhost:1` does not begin with http:// \
+                 or https://",
+            ),
+            (
+                |s| s.base_url = "here".into(),
+                "the base URL of openai can't be used: `here`: relative URL without a base",
+            ),
+            (
+                |s| s.base_url = "https://me:secret@here".into(),
+                "the base URL of openai can't be used: it holds a user or password, which belong \
+                 into the key",
+            ),
+            (
+                |s| drop(s.extra.insert("messages".into(), Value::Null)),
+                "openai: `messages` can't be set, because Inspan writes it",
+            ),
+            (
+                |s| drop(s.extra.insert("max_tokens".into(), 1.into())),
+                "openai: `max_tokens` can't be set, because Inspan writes it",
+            ),
+        ];
+        for (change, message) in table {
+            assert_eq!(with(change), message);
+        }
+    }
+
+    #[test]
+    fn keys_are_needed_only_on_the_network() {
+        let checked = |variables: &[(&str, &str)]| {
+            let servers = built_in(&lookup(variables));
+            servers
+                .iter()
+                .map(|s| s.check_key().err().map(|e| e.to_string()).unwrap_or_default())
+                .collect::<Vec<_>>()
+        };
+        let missing =
+            ["anthropic: no key: set ANTHROPIC_API_KEY", "openai: no key: set OPENAI_API_KEY", ""];
+        assert_eq!(checked(&[]), missing);
+        let urls =
+            [("ANTHROPIC_BASE_URL", "http://127.0.0.1:1"), ("OPENAI_BASE_URL", "https://x/v1")];
+        assert_eq!(checked(&urls), ["", missing[1], ""]);
+        let keys = [("ANTHROPIC_API_KEY", "sk-a\n"), ("OPENAI_API_KEY", "sk-\nb")];
+        let bad = "openai: the key in OPENAI_API_KEY has characters that can't be sent; it may \
+             have been pasted badly";
+        assert_eq!(checked(&keys), ["", bad, ""]);
+    }
+
+    #[test]
+    fn ollama_hosts() {
+        let table = [
+            ("localhost", "http://localhost:11434/v1"),
+            ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+            ("10.0.0.5:8000", "http://10.0.0.5:8000/v1"),
+            ("[::]:8000", "http://127.0.0.1:8000/v1"),
+            ("https://ollama.here", "https://ollama.here/v1"),
+            ("http://ollama.here:80/v1/", "http://ollama.here/v1"),
+        ];
+        for (host, url) in table {
+            assert_eq!(ollama_url(host), url);
+        }
+    }
 }

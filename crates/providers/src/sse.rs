@@ -239,7 +239,8 @@ pub(crate) mod tests {
             ),
             (
                 vec![b"data: \"\xff\"\n\n"],
-                "sent a stream that can't be read: utf8 parse error: invalid utf-8 sequence of 1 bytes from index 1",
+                "sent a stream that can't be read: utf8 parse error: invalid utf-8 sequence of 1 \
+                 bytes from index 1",
             ),
         ];
         for (pieces, what) in table {

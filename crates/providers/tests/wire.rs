@@ -1,6 +1,6 @@
 //! Both wires against the scripted server: what is sent, and what comes of what is answered.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
 use inspan_core::{
@@ -9,7 +9,7 @@ use inspan_core::{
     provider::{ErrorClass, ModelError, ModelEvent, NoImages, Provider, ReplyBuilder, Request},
     tool::ToolSpec,
 };
-use inspan_providers::{KeySource, Quirks, Server, Timeouts, Wire, connect};
+use inspan_providers::{KeySource, Quirks, Raw, RawPiece, Server, Timeouts, Wire, connect};
 use inspan_testkit::server::{Answer, Said, Server as Scripted, refusing_url};
 use serde_json::{Map, json};
 
@@ -233,5 +233,114 @@ async fn answers_that_are_no_reply() {
             let error = failure(&*provider(wire, url.clone())).await;
             assert_eq!(error, ModelError { class, message, retry_after_ms }, "{wire:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent() {
+    let extra: Map<_, _> = [("top_p".to_owned(), json!(0.5)), ("temperature".to_owned(), json!(1))]
+        .into_iter()
+        .collect();
+    let anthropic = Scripted::start([answer(Wire::AnthropicMessages, &[Said::text("Hi.")])]);
+    let server_a = Server {
+        extra: extra.clone(),
+        ..server(Wire::AnthropicMessages, format!("{}/v1/", anthropic.url()))
+    };
+    let openai = Scripted::start([answer(Wire::OpenAiChat, &[Said::text("Hi.")])]);
+    let server_o = Server { extra, ..server(Wire::OpenAiChat, format!("{}/v1", openai.url())) };
+    for server in [server_a, server_o] {
+        let provider = connect("here://m", &[server], None).expect("a provider");
+        ask(&*provider, &[prompt("Hello")]).await;
+    }
+
+    let received = &anthropic.received()[0];
+    assert_eq!((&*received.method, &*received.path), ("POST", "/v1/messages"));
+    assert_eq!(received.header("x-api-key"), Some(KEY));
+    assert_eq!(received.header("authorization"), None);
+    assert_eq!(received.header("anthropic-version"), Some("2023-06-01"));
+    assert_eq!(
+        received.text(),
+        r#"{"model":"m","stream":true,"cache_control":{"type":"ephemeral"},"tools":[{"name":"echo","description":"Says it again.","input_schema":{"type":"object"}}],"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"temperature":1,"top_p":0.5,"max_tokens":1000,"messages":[{"role":"user","content":[{"type":"text","text":"Hello"}]}]}"#
+    );
+    let received = &openai.received()[0];
+    assert_eq!(received.path, "/v1/chat/completions");
+    assert_eq!(received.header("authorization"), Some(&*format!("Bearer {KEY}")));
+    assert_eq!(received.header("x-api-key"), None);
+    assert_eq!(received.header("content-type"), Some("application/json"));
+    assert_eq!(
+        received.text(),
+        r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"echo","description":"Says it again.","parameters":{"type":"object","properties":{}}}}],"temperature":1,"top_p":0.5,"max_completion_tokens":1000,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello"}]}"#
+    );
+}
+
+#[tokio::test]
+async fn no_key_is_an_answer_too() {
+    let scripted = Scripted::start([]);
+    let key =
+        KeySource::Variable { name: "HERE_KEY".into(), lookup: Arc::new(|_| None), needed: true };
+    let server = Server { key, ..server(Wire::OpenAiChat, scripted.url()) };
+    let provider = connect("here://m", &[server], None).expect("a provider");
+    let error = failure(&*provider).await;
+    let host = scripted.url().replace("http://", "");
+    assert_eq!(error.class, ErrorClass::Auth);
+    assert_eq!(error.message, format!("here ({host}) can't be asked: no key: set HERE_KEY"));
+    assert_eq!(scripted.received(), []);
+}
+
+#[tokio::test]
+async fn silence_is_a_failure() {
+    for answer in [Answer::silent(), Answer::sse("data: {\"type\":\"ping\"}\n\n").hang_after(999)] {
+        let scripted = Scripted::start([answer]);
+        let timeouts = Timeouts { first_ms_max: 0, ..Timeouts::LOCAL };
+        let server = Server { timeouts, ..server(Wire::AnthropicMessages, scripted.url()) };
+        let provider = connect("here://m", &[server], None).expect("a provider");
+        assert_eq!(failure(&*provider).await.class, ErrorClass::Stalled);
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_shown_to_nobody() {
+    for wire in WIRES {
+        // The server tells the key in a header, and in the text cut in two.
+        let leaking = answer(wire, &[Said::text(format!("You sent{KEY}"))])
+            .header("x-echo", KEY)
+            .in_pieces_of(5);
+        let scripted = Scripted::start([leaking]);
+        let shown = Arc::new(Mutex::new(String::new()));
+        let raw: Raw = {
+            let shown = Arc::clone(&shown);
+            Arc::new(move |piece: RawPiece<'_>| {
+                let mut shown = shown.lock().expect("no panic before");
+                *shown += &format!("{piece:?}\n");
+            })
+        };
+        let server = server(wire, scripted.url());
+        assert!(!format!("{server:?}").contains(KEY));
+        let provider = connect("here://m", &[server], Some(raw)).expect("a provider");
+        let events = ask(&*provider, &[prompt(&format!("My key is {KEY}."))]).await;
+        assert_eq!(events.last(), Some(&ModelEvent::Finished(ReplyStop::End)));
+
+        let shown = shown.lock().expect("no panic before");
+        assert!(!shown.contains(KEY), "{shown}");
+        for what in ["Request {", "POST", "My key is [masked].", "Answer { status: 200", "[DONE]"] {
+            let is_openai = wire == Wire::OpenAiChat;
+            assert!(shown.contains(what) || (what == "[DONE]" && !is_openai), "{what}: {shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_argument_in_one_piece() {
+    let long = format!("{{\"text\":\"{}\"}}", "x".repeat(10 << 20));
+    for wire in WIRES {
+        let scripted = Scripted::start([answer(wire, &[Said::call("id1", "echo", &long)])]);
+        let provider = provider(wire, scripted.url());
+        let events = ask(&*provider, &[prompt("Hello")]).await;
+        let whole = events.iter().any(|event| {
+            matches!(event, ModelEvent::PartFinished { content: ReplyPart::Call(call), .. }
+                if call.arguments == long)
+        });
+        assert!(whole, "{wire:?}");
+        assert_eq!(events.last(), Some(&ModelEvent::Finished(ReplyStop::End)));
     }
 }

@@ -1,0 +1,303 @@
+//! The bytes of each segment on both wires.
+
+use std::sync::Arc;
+
+use inspan_core::{
+    hash::Hash,
+    message::{
+        CallId, Content, How, ImageRef, Reasoning, Reply, ReplyPart, ReplyStop, ResultState,
+        ToolCall, ToolResult, Usage,
+    },
+    prompt::{CallResult, Message, Segment, UserMessage},
+    provider::{Images, Provider},
+    tool::ToolSpec,
+};
+use inspan_providers::{KeySource, Quirks, Server, Timeouts, Wire, connect};
+use serde_json::{Map, Value, json};
+
+/// One picture: the three bytes `abc`, under the hash of zeros.
+struct OneImage;
+
+impl Images for OneImage {
+    fn image(&self, hash: &Hash) -> Option<Arc<[u8]>> {
+        (*hash == Hash::default()).then(|| Arc::from(*b"abc"))
+    }
+}
+
+fn provider(wire: Wire, quirks: Quirks) -> Arc<dyn Provider> {
+    let server = Server {
+        name: "here".into(),
+        wire,
+        base_url: "http://127.0.0.1:1".into(),
+        key: KeySource::None,
+        quirks,
+        timeouts: Timeouts::LOCAL,
+        extra: Map::new(),
+    };
+    connect("here://m", &[server], None).expect("a provider")
+}
+
+fn rendered(wire: Wire, segment: Segment<'_>) -> String {
+    let bytes = provider(wire, Quirks::COMPATIBLE).render(segment, &OneImage);
+    String::from_utf8(bytes).expect("text")
+}
+
+/// Compares a message on both wires. Each expected text is a list of wire messages.
+fn check(message: &Message, anthropic: &Value, openai: &Value) {
+    let segment = Segment::Message(message);
+    let list = |text: String| format!("[{text}]");
+    assert_eq!(list(rendered(Wire::AnthropicMessages, segment)), anthropic.to_string());
+    assert_eq!(list(rendered(Wire::OpenAiChat, segment)), openai.to_string());
+}
+
+fn image(hash: Hash, media_type: &str) -> Content {
+    Content::Image(ImageRef { hash, media_type: media_type.into(), size_bytes: 3 })
+}
+
+fn answer(index: usize, how: How, result: ToolResult) -> CallResult {
+    CallResult { call: CallId::new(1, index), name: "look".into(), how, result }
+}
+
+fn user(results: Vec<CallResult>, content: Vec<Content>) -> Message {
+    Message::User(UserMessage { results, content })
+}
+
+fn reply(stop: ReplyStop, parts: Vec<ReplyPart>) -> Message {
+    Message::Assistant(Reply {
+        parts,
+        stop,
+        usage: Usage::default(),
+        issuer: String::new(),
+        model: String::new(),
+        provider_id: String::new(),
+    })
+}
+
+fn text(text: &str) -> ReplyPart {
+    ReplyPart::Text { text: text.into() }
+}
+
+fn reasoning(raw: &str) -> ReplyPart {
+    ReplyPart::Reasoning(Reasoning { text: "Hm.".into(), raw: raw.into(), signed: true })
+}
+
+fn call(index: usize, arguments: &str, complete: bool) -> ReplyPart {
+    ReplyPart::Call(ToolCall {
+        id: CallId::new(1, index),
+        provider_id: Some("theirs".into()),
+        name: "look".into(),
+        arguments: arguments.into(),
+        complete,
+    })
+}
+
+#[test]
+fn tools_and_system() {
+    let tools = [
+        Arc::new(ToolSpec::new("look", "Looks.")),
+        Arc::new(ToolSpec {
+            input: json!({"type": "object", "required": ["b", "a"], "properties": {"b": {}, "a": {}}}),
+            ..ToolSpec::new("see", " ")
+        }),
+    ];
+    let see = r#"{"type":"object","required":["b","a"],"properties":{"b":{},"a":{}}}"#;
+    let table = [
+        (Wire::AnthropicMessages, Segment::Tools(&[]), String::new()),
+        (Wire::OpenAiChat, Segment::Tools(&[]), String::new()),
+        (
+            Wire::AnthropicMessages,
+            Segment::Tools(&tools),
+            format!(
+                "[{}{see}}}]",
+                r#"{"name":"look","description":"Looks.","input_schema":{"type":"object"}},{"name":"see","input_schema":"#
+            ),
+        ),
+        (
+            Wire::OpenAiChat,
+            Segment::Tools(&tools),
+            format!(
+                "[{}{see}}}}}]",
+                r#"{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"type":"object","properties":{}}}},{"type":"function","function":{"name":"see","parameters":"#
+            ),
+        ),
+        (Wire::AnthropicMessages, Segment::System("\n"), String::new()),
+        (Wire::OpenAiChat, Segment::System("\n"), String::new()),
+        (
+            Wire::AnthropicMessages,
+            Segment::System("Be \"brief\"."),
+            r#"{"type":"text","text":"Be \"brief\"."}"#.into(),
+        ),
+        (
+            Wire::OpenAiChat,
+            Segment::System("Be \"brief\"."),
+            r#"{"role":"system","content":"Be \"brief\"."}"#.into(),
+        ),
+    ];
+    for (wire, segment, expected) in table {
+        assert_eq!(rendered(wire, segment), expected, "{wire:?}");
+    }
+}
+
+#[test]
+fn prompts() {
+    check(
+        &user(vec![], vec![Content::text("Hello"), Content::text(" \n"), Content::text("You")]),
+        &json!([{"role": "user", "content": [
+            {"type": "text", "text": "Hello"}, {"type": "text", "text": "You"}]}]),
+        &json!([{"role": "user", "content": "Hello\n\nYou"}]),
+    );
+    check(
+        &user(vec![], vec![Content::text(" ")]),
+        &json!([{"role": "user", "content": [{"type": "text", "text": "(empty message)"}]}]),
+        &json!([{"role": "user", "content": "(empty message)"}]),
+    );
+    let known = image(Hash::default(), "image/png");
+    let lost = image(Hash([1; 32]), "image/png");
+    let strange = image(Hash::default(), "image/tiff");
+    check(
+        &user(vec![], vec![Content::text("See"), known, lost, strange]),
+        &json!([{"role": "user", "content": [
+            {"type": "text", "text": "See"},
+            {"type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": "YWJj"}},
+            {"type": "text", "text": "[image lost]"},
+            {"type": "text", "text": "[image of type image/tiff: can't be shown]"}]}]),
+        &json!([{"role": "user", "content": [
+            {"type": "text", "text": "See"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWJj"}},
+            {"type": "text", "text": "[image lost]"},
+            {"type": "text", "text": "[image of type image/tiff: can't be shown]"}]}]),
+    );
+}
+
+#[test]
+fn results() {
+    let full = ToolResult {
+        content: vec![Content::text("saved"), image(Hash::default(), "image/png")],
+        evidence: Some(json!({"exit_status": 0, "a": 1})),
+        state: ResultState::Accepted("job7".into()),
+    };
+    check(
+        &user(
+            vec![
+                answer(0, How::Ok, full),
+                answer(1, How::Failed, ToolResult::text("no such file")),
+                answer(2, How::Ok, ToolResult::default()),
+                answer(3, How::Refused, ToolResult::text("Refused: no.")),
+            ],
+            vec![Content::text("Go on.")],
+        ),
+        &json!([{"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "call_1_0", "content": [
+                {"type": "text", "text": "saved"},
+                {"type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": "YWJj"}},
+                {"type": "text", "text": "[accepted as job job7: not finished yet]"},
+                {"type": "text", "text": "[evidence: {\"exit_status\":0,\"a\":1}]"}]},
+            {"type": "tool_result", "tool_use_id": "call_1_1",
+                "content": [{"type": "text", "text": "no such file"}], "is_error": true},
+            {"type": "tool_result", "tool_use_id": "call_1_2",
+                "content": [{"type": "text", "text": "(no output)"}]},
+            {"type": "tool_result", "tool_use_id": "call_1_3",
+                "content": [{"type": "text", "text": "Refused: no."}], "is_error": true},
+            {"type": "text", "text": "Go on."}]}]),
+        &json!([
+            {"role": "tool", "tool_call_id": "call_1_0", "content": "saved\n\
+                [image: in the next message]\n[accepted as job job7: not finished yet]\n\
+                [evidence: {\"exit_status\":0,\"a\":1}]"},
+            {"role": "tool", "tool_call_id": "call_1_1", "content": "[failed]\nno such file"},
+            {"role": "tool", "tool_call_id": "call_1_2", "content": "(no output)"},
+            {"role": "tool", "tool_call_id": "call_1_3", "content": "Refused: no."},
+            {"role": "user", "content": [
+                {"type": "text", "text": "[image from the result of call_1_0]"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWJj"}},
+                {"type": "text", "text": "Go on."}]}]),
+    );
+}
+
+#[test]
+fn replies() {
+    // The block keeps its spaces, which no serialiser would write.
+    let raw = r#"{ "type":"thinking", "thinking":"Hm.", "signature":"c2ln" }"#;
+    let message = reply(
+        ReplyStop::End,
+        vec![
+            reasoning(raw),
+            text("I look."),
+            text("\n"),
+            call(0, r#"{"n": 12345678901234567890123}"#, true),
+            call(1, "", true),
+            call(2, "{\"a\": 1,}", true),
+            call(3, "{\"a\":", true),
+            call(4, "{\"a\":", false),
+        ],
+    );
+    let anthropic = rendered(Wire::AnthropicMessages, Segment::Message(&message));
+    let expected = [
+        r#"{"role":"assistant","content":["#,
+        raw,
+        r#",{"type":"text","text":"I look."}"#,
+        r#",{"type":"tool_use","id":"call_1_0","name":"look","input":{"n": 12345678901234567890123}}"#,
+        r#",{"type":"tool_use","id":"call_1_1","name":"look","input":{}}"#,
+        r#",{"type":"tool_use","id":"call_1_2","name":"look","input":{"a":1}}"#,
+        r#",{"type":"tool_use","id":"call_1_3","name":"look","input":{"_unparsed":"{\"a\":"}}]}"#,
+    ];
+    assert_eq!(anthropic, expected.concat());
+    let openai = rendered(Wire::OpenAiChat, Segment::Message(&message));
+    let calls: Vec<Value> =
+        [r#"{"n": 12345678901234567890123}"#, "{}", r#"{"a":1}"#, r#"{"_unparsed":"{\"a\":"}"#]
+            .iter()
+            .enumerate()
+            .map(|(index, arguments)| {
+                json!({"id": format!("call_1_{index}"), "type": "function",
+            "function": {"name": "look", "arguments": arguments}})
+            })
+            .collect();
+    let expected = json!({"role": "assistant", "content": "I look.\n", "tool_calls": calls});
+    assert_eq!(openai, expected.to_string());
+}
+
+#[test]
+fn replies_without_text() {
+    let one = |text: &str| {
+        (
+            json!([{"role": "assistant", "content": [{"type": "text", "text": text}]}]),
+            json!([{"role": "assistant", "content": text}]),
+        )
+    };
+    let (anthropic, openai) = one("[reply cut]");
+    check(&reply(ReplyStop::Length, vec![text(" ")]), &anthropic, &openai);
+    check(&reply(ReplyStop::Length, vec![call(0, "{", false)]), &anthropic, &openai);
+    let (anthropic, openai) = one("(no answer)");
+    check(&reply(ReplyStop::End, vec![]), &anthropic, &openai);
+    // A reply may not end in reasoning.
+    check(
+        &reply(ReplyStop::Cancelled, vec![reasoning(r#"{"type":"redacted_thinking"}"#)]),
+        &json!([{"role": "assistant", "content": [
+            {"type": "redacted_thinking"}, {"type": "text", "text": "[reply cut]"}]}]),
+        &json!([{"role": "assistant", "content": "[reply cut]"}]),
+    );
+    check(
+        &reply(ReplyStop::End, vec![call(0, "{}", true)]),
+        &json!([{"role": "assistant", "content": [
+            {"type": "tool_use", "id": "call_1_0", "name": "look", "input": {}}]}]),
+        &json!([{"role": "assistant", "content": null, "tool_calls": [{"id": "call_1_0",
+            "type": "function", "function": {"name": "look", "arguments": "{}"}}]}]),
+    );
+}
+
+#[test]
+fn reasoning_is_echoed_only_where_it_is_wanted() {
+    let message = reply(ReplyStop::End, vec![reasoning(""), text("Yes.")]);
+    let rendered = |echo: Option<&str>| {
+        let quirks = Quirks { reasoning_echo: echo.map(str::to_owned), ..Quirks::COMPATIBLE };
+        let bytes =
+            provider(Wire::OpenAiChat, quirks).render(Segment::Message(&message), &OneImage);
+        String::from_utf8(bytes).expect("text")
+    };
+    assert_eq!(rendered(None), r#"{"role":"assistant","content":"Yes."}"#);
+    assert_eq!(
+        rendered(Some("reasoning_content")),
+        r#"{"role":"assistant","content":"Yes.","reasoning_content":"Hm."}"#
+    );
+}
