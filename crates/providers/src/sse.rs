@@ -16,6 +16,7 @@ use futures_util::{Stream, StreamExt, stream};
 use inspan_core::provider::ModelEvent;
 use serde_json::Value;
 use sse_stream::{Sse, SseByteStream};
+use tokio::time::timeout;
 
 use crate::failure::Failure;
 
@@ -27,6 +28,9 @@ pub const REPLY_BYTES_MAX: usize = 512 << 20;
 /// How long the rest of an answer is read after its last event, so that the connection can be
 /// used again.
 const REST_MS_MAX: u64 = 1_000;
+/// How long the end of a reply is held back for that. The rest is almost always there already,
+/// and a next request that came before it was read would need a new connection.
+const REST_HELD_MS_MAX: u64 = 20;
 
 /// The bytes of an answer as they come.
 pub(crate) type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>;
@@ -99,11 +103,14 @@ impl Decoding {
             }
             let event = self.sse.as_mut()?.next().await;
             self.unread.store(0, Ordering::Relaxed);
-            self.take(event);
+            if let Some(rest) = self.take(event) {
+                read_rest(rest).await;
+            }
         }
     }
 
-    fn take(&mut self, event: Option<Result<Sse, sse_stream::Error>>) {
+    /// Takes an event. What follows the end of the reply is given back.
+    fn take(&mut self, event: Option<Result<Sse, sse_stream::Error>>) -> Option<Events> {
         let mut out = Vec::new();
         let (taken, more) = match event {
             Some(Ok(Sse { data: Some(data), .. })) if !data.trim().is_empty() => {
@@ -117,20 +124,18 @@ impl Decoding {
         self.ready.extend(out.into_iter().map(Ok));
         let more = more && taken.is_ok();
         self.ready.extend(taken.err().map(Err));
-        if let Some(rest) = self.sse.take_if(|_| finished || !more)
-            && finished
-        {
-            read_rest(rest);
-        }
+        self.sse.take_if(|_| finished || !more).filter(|_| finished)
     }
 }
 
-/// Reads what follows the last event, which is almost nothing, beside the caller. A connection
+/// Reads what follows the last event: here for a moment, then beside the caller. A connection
 /// with an unread rest can't be used again.
-fn read_rest(mut sse: Events) {
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let rest = async move { while let Some(Ok(_)) = sse.next().await {} };
-        runtime.spawn(tokio::time::timeout(Duration::from_millis(REST_MS_MAX), rest));
+async fn read_rest(mut sse: Events) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    let rest = async move { while let Some(Ok(_)) = sse.next().await {} };
+    let mut rest = Box::pin(timeout(Duration::from_millis(REST_MS_MAX), rest));
+    if timeout(Duration::from_millis(REST_HELD_MS_MAX), &mut rest).await.is_err() {
+        runtime.spawn(rest);
     }
 }
 

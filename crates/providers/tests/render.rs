@@ -96,30 +96,24 @@ fn tools_and_system() {
     let tools = [
         Arc::new(ToolSpec::new("look", "Looks.")),
         Arc::new(ToolSpec {
-            input: json!({"type": "object", "required": ["b", "a"], "properties": {"b": {}, "a": {}}}),
+            input: json!({"type": "object", "properties": {"b": {}, "a": {}}, "required": ["b"]}),
             ..ToolSpec::new("see", " ")
         }),
     ];
-    let see = r#"{"type":"object","required":["b","a"],"properties":{"b":{},"a":{}}}"#;
+    let see = &tools[1].input;
+    let anthropic = json!([
+        {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}},
+        {"name": "see", "input_schema": see}]);
+    let look = json!({"type": "object", "properties": {}});
+    let openai = json!([
+        {"type": "function",
+            "function": {"name": "look", "description": "Looks.", "parameters": look}},
+        {"type": "function", "function": {"name": "see", "parameters": see}}]);
     let table = [
         (Wire::AnthropicMessages, Segment::Tools(&[]), String::new()),
         (Wire::OpenAiChat, Segment::Tools(&[]), String::new()),
-        (
-            Wire::AnthropicMessages,
-            Segment::Tools(&tools),
-            format!(
-                "[{}{see}}}]",
-                r#"{"name":"look","description":"Looks.","input_schema":{"type":"object"}},{"name":"see","input_schema":"#
-            ),
-        ),
-        (
-            Wire::OpenAiChat,
-            Segment::Tools(&tools),
-            format!(
-                "[{}{see}}}}}]",
-                r#"{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"type":"object","properties":{}}}},{"type":"function","function":{"name":"see","parameters":"#
-            ),
-        ),
+        (Wire::AnthropicMessages, Segment::Tools(&tools), anthropic.to_string()),
+        (Wire::OpenAiChat, Segment::Tools(&tools), openai.to_string()),
         (Wire::AnthropicMessages, Segment::System("\n"), String::new()),
         (Wire::OpenAiChat, Segment::System("\n"), String::new()),
         (
@@ -225,7 +219,7 @@ fn replies() {
             reasoning(raw),
             text("I look."),
             text("\n"),
-            call(0, r#"{"n": 12345678901234567890123}"#, true),
+            call(0, r#"{"n": 1234567890123456789012}"#, true),
             call(1, "", true),
             call(2, "{\"a\": 1,}", true),
             call(3, "{\"a\":", true),
@@ -237,7 +231,8 @@ fn replies() {
         r#"{"role":"assistant","content":["#,
         raw,
         r#",{"type":"text","text":"I look."}"#,
-        r#",{"type":"tool_use","id":"call_1_0","name":"look","input":{"n": 12345678901234567890123}}"#,
+        r#",{"type":"tool_use","id":"call_1_0","name":"look","#,
+        r#""input":{"n": 1234567890123456789012}}"#,
         r#",{"type":"tool_use","id":"call_1_1","name":"look","input":{}}"#,
         r#",{"type":"tool_use","id":"call_1_2","name":"look","input":{"a":1}}"#,
         r#",{"type":"tool_use","id":"call_1_3","name":"look","input":{"_unparsed":"{\"a\":"}}]}"#,
@@ -245,7 +240,7 @@ fn replies() {
     assert_eq!(anthropic, expected.concat());
     let openai = rendered(Wire::OpenAiChat, Segment::Message(&message));
     let calls: Vec<Value> =
-        [r#"{"n": 12345678901234567890123}"#, "{}", r#"{"a":1}"#, r#"{"_unparsed":"{\"a\":"}"#]
+        [r#"{"n": 1234567890123456789012}"#, "{}", r#"{"a":1}"#, r#"{"_unparsed":"{\"a\":"}"#]
             .iter()
             .enumerate()
             .map(|(index, arguments)| {

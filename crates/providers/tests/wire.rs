@@ -120,6 +120,8 @@ async fn requests_only_grow() {
             assert!(later.starts_with(grows), "{wire:?}\n{earlier}\n{later}");
             assert_eq!(later.strip_prefix(grows).and_then(|rest| rest.chars().next()), Some(','));
         }
+        // A busy machine may be late with the rest of an answer, but not each time.
+        assert!(received.windows(2).any(|pair| pair[0].peer == pair[1].peer), "{received:?}");
     }
 }
 
@@ -260,7 +262,14 @@ async fn what_is_sent() {
     assert_eq!(received.header("anthropic-version"), Some("2023-06-01"));
     assert_eq!(
         received.text(),
-        r#"{"model":"m","stream":true,"cache_control":{"type":"ephemeral"},"tools":[{"name":"echo","description":"Says it again.","input_schema":{"type":"object"}}],"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"temperature":1,"top_p":0.5,"max_tokens":1000,"messages":[{"role":"user","content":[{"type":"text","text":"Hello"}]}]}"#
+        json!({"model": "m", "stream": true, "cache_control": {"type": "ephemeral"},
+            "tools": [{"name": "echo", "description": "Says it again.",
+                "input_schema": {"type": "object"}}],
+            "system": [{"type": "text", "text": "Be brief.",
+                "cache_control": {"type": "ephemeral"}}],
+            "temperature": 1, "top_p": 0.5, "max_tokens": 1000,
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]})
+        .to_string()
     );
     let received = &openai.received()[0];
     assert_eq!(received.path, "/v1/chat/completions");
@@ -269,7 +278,14 @@ async fn what_is_sent() {
     assert_eq!(received.header("content-type"), Some("application/json"));
     assert_eq!(
         received.text(),
-        r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"echo","description":"Says it again.","parameters":{"type":"object","properties":{}}}}],"temperature":1,"top_p":0.5,"max_completion_tokens":1000,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello"}]}"#
+        json!({"model": "m", "stream": true, "stream_options": {"include_usage": true},
+            "tools": [{"type": "function", "function": {"name": "echo",
+                "description": "Says it again.",
+                "parameters": {"type": "object", "properties": {}}}}],
+            "temperature": 1, "top_p": 0.5, "max_completion_tokens": 1000,
+            "messages": [{"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Hello"}]})
+        .to_string()
     );
 }
 

@@ -25,7 +25,7 @@ use std::{
 use axum::{
     Router,
     body::{Body, to_bytes},
-    extract::{Request, State},
+    extract::{ConnectInfo, Request, State},
     http::{Response, StatusCode},
 };
 use bytes::Bytes;
@@ -44,6 +44,8 @@ pub struct Received {
     pub headers: Vec<(String, String)>,
     /// The raw body.
     pub body: Bytes,
+    /// The client's end of the connection; the same for requests of one connection.
+    pub peer: SocketAddr,
 }
 
 impl Received {
@@ -266,6 +268,7 @@ fn serve(listener: TcpListener, play: Arc<Mutex<Play>>, stopped: oneshot::Receiv
         listener.set_nonblocking(true).expect("a listener that does not block");
         let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
         let app = Router::new().fallback(answer).with_state(play);
+        let app = app.into_make_service_with_connect_info::<SocketAddr>();
         let served = async { axum::serve(listener, app).await };
         tokio::select! {
             _ = served => {}
@@ -276,7 +279,11 @@ fn serve(listener: TcpListener, play: Arc<Mutex<Play>>, stopped: oneshot::Receiv
     runtime.shutdown_background();
 }
 
-async fn answer(State(play): State<Arc<Mutex<Play>>>, request: Request) -> Response<Body> {
+async fn answer(
+    State(play): State<Arc<Mutex<Play>>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Response<Body> {
     let (head, body) = request.into_parts();
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     let received = Received {
@@ -288,6 +295,7 @@ async fn answer(State(play): State<Arc<Mutex<Play>>>, request: Request) -> Respo
             .map(|(name, value)| (name.to_string(), text(value.as_bytes())))
             .collect(),
         body: to_bytes(body, usize::MAX).await.unwrap_or_default(),
+        peer,
     };
     let next = {
         let mut play = lock(&play);
