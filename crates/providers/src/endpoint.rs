@@ -108,15 +108,9 @@ impl Endpoint {
                 ErrorClass::BadRequest,
                 format!("answered with a web page; is {} an API?", self.server.base_url),
             )),
-            // Errors come like this, and whole replies of servers that don't stream.
             json if json.contains("/json") => {
                 let body = read(pieces, sse::EVENT_BYTES_MAX).await;
-                let line: Vec<u8> = body
-                    .into_iter()
-                    .map(|b| if b == b'\n' || b == b'\r' { b' ' } else { b })
-                    .collect();
-                let event = [&b"data: "[..], &line, b"\n\n"].concat();
-                Ok(stream::iter([Ok(event.into())]).boxed())
+                Ok(stream::iter([Ok(as_event(body).into())]).boxed())
             }
             _ => Ok(pieces),
         }
@@ -196,6 +190,16 @@ fn tapped(answer: Response, mut tap: Tap) -> Pieces {
         Err(error) => Err(Failure::of_transport(error)),
     });
     pieces.boxed()
+}
+
+/// A body of JSON as the one event of a stream: errors come like this, and whole replies of
+/// servers that don't stream. A stream that only calls itself JSON is left as it is.
+fn as_event(mut body: Vec<u8>) -> Vec<u8> {
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return body;
+    }
+    body.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    [&b"data: "[..], &body, b"\n\n"].concat()
 }
 
 /// The body as far as it comes and is allowed.

@@ -251,6 +251,9 @@ impl Server {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(bad("it holds a user or password, which belong into the key"));
         }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(bad("it holds a `?` or `#`, but a path is to follow it"));
+        }
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(bad(&format!("`{base}` does not begin with http:// or https://")));
         }
@@ -354,7 +357,12 @@ mod tests {
             change(&mut server);
             failed("openai://m", &[server])
         };
-        let table: [(Change, &str); 5] = [
+        let table: [(Change, &str); 6] = [
+            (
+                |s| s.base_url = "https://here/v1?key=secret".into(),
+                "the base URL of openai can't be used: it holds a `?` or `#`, but a path is to \
+                 follow it",
+            ),
             (
                 |s| s.base_url = "localhost:1".into(),
                 "the base URL of openai can't be used: `localhost:1` does not begin with http:// \

@@ -360,3 +360,18 @@ async fn a_long_argument_in_one_piece() {
         assert_eq!(events.last(), Some(&ModelEvent::Finished(ReplyStop::End)));
     }
 }
+
+#[tokio::test]
+async fn replies_that_are_labelled_as_json() {
+    let reply = json!({"id": "c1", "model": "m", "choices": [
+        {"message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}]});
+    let pretty = serde_json::to_string_pretty(&reply).expect("a value");
+    let stream = inspan_testkit::server::openai_sse(&[Said::text("Hi.")]);
+    for body in [pretty, stream] {
+        let scripted = Scripted::start([Answer::new(200, "application/json", body)]);
+        let events = ask(&*provider(Wire::OpenAiChat, scripted.url()), &[prompt("Hello")]).await;
+        let text = ReplyPart::Text { text: "Hi.".into() };
+        assert!(events.contains(&ModelEvent::PartFinished { part: 0, content: text }));
+        assert_eq!(events.last(), Some(&ModelEvent::Finished(ReplyStop::End)));
+    }
+}
