@@ -1,1 +1,76 @@
-fn main() {}
+//! The command `inspan`: words and pixels. It picks the implementations, reads the environment,
+//! draws, and gives the exit code.
+
+mod agent;
+mod args;
+mod config;
+mod exit;
+mod home;
+mod init;
+mod json;
+mod out;
+mod progress;
+mod run;
+mod sessions;
+mod setup;
+mod show;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use inspan_core::mask::Mask;
+
+use args::{Cli, Command};
+use exit::{Failure, exit};
+use home::Home;
+use out::{BAD, Out, styled};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let as_json = cli.command.as_json();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(why) => {
+            let what = "the runtime can't be started".to_owned();
+            return fail(&Failure::File { what, why }, as_json);
+        }
+    };
+    let done = runtime.block_on(carry_out(cli.command));
+    runtime.shutdown_background();
+    done.map_or_else(|failure| fail(&failure, as_json), exit)
+}
+
+async fn carry_out(command: Command) -> Result<u8, Failure> {
+    let home = Home::find()?;
+    match command {
+        Command::Run(args) => run::run(&home, args).await,
+        Command::Resume(args) => run::resume(&home, args).await,
+        Command::Sessions { count_max, json } => sessions::list(&home, count_max, json).await,
+        Command::Show { id, json } => show::show(&home, &id, json).await,
+        Command::Verify { id } => verify::verify(&home, &id).await,
+        Command::Init => init::init(&home),
+    }
+}
+
+/// Secrets were masked where the failure was made; here only its form is decided.
+fn fail(failure: &Failure, as_json: bool) -> ExitCode {
+    let out = Out::new(Mask::new([]));
+    let text = out.shown(&failure.to_string());
+    if as_json {
+        out.answer(&json::error(&text, failure.code()));
+    }
+    out.progress(&format!("{} {text}\n", styled(BAD, "error:")));
+    exit(failure.code())
+}
+
+impl Command {
+    fn as_json(&self) -> bool {
+        match self {
+            Self::Run(args) => args.drive.json,
+            Self::Resume(args) => args.drive.json,
+            Self::Sessions { json, .. } | Self::Show { json, .. } => *json,
+            Self::Verify { .. } | Self::Init => false,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Ceiling, Figure, LimitsPatch, Millis, Usd};
+
+/// An agent harness: runs a language model with tools, and keeps every step in a durable log.
+#[derive(Parser)]
+#[command(name = "inspan", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a prompt in a new session, or in one that exists
+    Run(RunArgs),
+    /// Go on with a session whose process ended in the middle, or that is parked
+    Resume(ResumeArgs),
+    /// List the sessions, those changed last first
+    Sessions {
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        count_max: usize,
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what happened in a session, step by step
+    Show {
+        /// The session, or the beginning of its identifier
+        id: String,
+        /// Print its log, one entry of JSON a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check that the log of a session is the one that was written
+    Verify {
+        /// The session, or the beginning of its identifier
+        id: String,
+    },
+    /// Make the home folder with a commented config.yaml and an empty .env
+    Init,
+}
+
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// What to say; `-` reads standard input
+    pub prompt: String,
+    /// Say it in this session, or the one whose identifier begins so
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    #[command(flatten)]
+    pub drive: DriveArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct ResumeArgs {
+    /// The session, or the beginning of its identifier; left out: the one that was interrupted
+    /// last
+    pub id: Option<String>,
+    #[command(flatten)]
+    pub drive: DriveArgs,
+}
+
+/// How a session is driven.
+#[derive(Args)]
+pub(crate) struct DriveArgs {
+    /// The agent's folder
+    #[arg(long, value_name = "DIR")]
+    pub agent: Option<PathBuf>,
+    /// The model: anthropic://MODEL, openai://MODEL, ollama://MODEL, or NAME://MODEL for a
+    /// provider of config.yaml
+    #[arg(long, value_name = "URL")]
+    pub model: Option<String>,
+    /// Print one update a line as JSON on standard output, in place of the answer
+    #[arg(long)]
+    pub json: bool,
+    /// Show the bytes of each request and reply on standard error, keys masked
+    #[arg(long)]
+    pub raw: bool,
+    /// Write the session's log to this file, as JSON lines, when the run ends
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Answer in the model's place from a recorded log
+    #[arg(long, value_name = "FILE")]
+    pub replay: Option<PathBuf>,
+    /// Fail when a request differs from the recorded one, and show the difference
+    #[arg(long, requires = "replay")]
+    pub strict: bool,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// The limits, by the names that they have in files.
+#[derive(Args)]
+#[command(next_help_heading = "Limits of a turn")]
+pub(crate) struct LimitArgs {
+    /// Rounds: model calls with the answering of their tool calls [default: 100]
+    #[arg(long, value_name = "N", value_parser = figure::<u32>)]
+    rounds_max: Option<u32>,
+    /// Tokens over all tiers, or `none` [default: 5000000]
+    #[arg(long, value_name = "N", value_parser = figure::<Ceiling<u64>>)]
+    tokens_max: Option<Ceiling<u64>>,
+    /// US dollars, or `none`; needs a model of known price [default: none]
+    #[arg(long, value_name = "USD", value_parser = figure::<Ceiling<Usd>>)]
+    cost_max_usd: Option<Ceiling<Usd>>,
+    /// Time, such as 90s or 10m, or `none` [default: 1h]
+    #[arg(long, value_name = "TIME", value_parser = figure::<Ceiling<Millis>>)]
+    time_max: Option<Ceiling<Millis>>,
+    /// Tool calls [default: 256]
+    #[arg(long, value_name = "N", value_parser = figure::<u32>)]
+    calls_max: Option<u32>,
+    /// Tool calls side by side [default: 8]
+    #[arg(long, value_name = "N", value_parser = figure::<u32>)]
+    calls_at_once_max: Option<u32>,
+    /// Further attempts after a model call that failed in passing [default: 4]
+    #[arg(long, value_name = "N", value_parser = figure::<u32>)]
+    retries_max: Option<u32>,
+    /// Tokens of one reply [default: 8192]
+    #[arg(long, value_name = "N", value_parser = figure::<u32>)]
+    output_tokens_max: Option<u32>,
+}
+
+fn figure<T: Figure>(text: &str) -> Result<T, String> {
+    T::read(text)
+}
+
+impl LimitArgs {
+    /// The limits that were given.
+    pub(crate) fn patch(&self) -> LimitsPatch {
+        LimitsPatch {
+            rounds_max: self.rounds_max,
+            tokens_max: self.tokens_max,
+            cost_max_usd: self.cost_max_usd,
+            time_max: self.time_max,
+            calls_max: self.calls_max,
+            calls_at_once_max: self.calls_at_once_max,
+            retries_max: self.retries_max,
+            output_tokens_max: self.output_tokens_max,
+        }
+    }
+}

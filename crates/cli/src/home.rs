@@ -1,0 +1,79 @@
+//! The home folder of Inspan, and what is in it.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use inspan_core::store::{SessionId, Store};
+use inspan_store::Sqlite;
+
+use crate::exit::Failure;
+
+/// What the process was started with. Only here is the environment read.
+pub(crate) struct Home {
+    /// The folder: `INSPAN_HOME`, else `~/.agents/inspan`.
+    pub folder: PathBuf,
+    /// The environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The working directory.
+    pub workdir: PathBuf,
+}
+
+impl Home {
+    /// Reads the environment.
+    ///
+    /// # Errors
+    /// There is no home folder, or no working directory.
+    pub(crate) fn find() -> Result<Self, Failure> {
+        let environment: Vec<_> = std::env::vars_os().collect();
+        let variable = |name: &str| {
+            let found = environment.iter().find(|(key, _)| key == name);
+            found.map(|(_, value)| PathBuf::from(value)).filter(|v| !v.as_os_str().is_empty())
+        };
+        let folder = variable("INSPAN_HOME")
+            .or_else(|| variable("HOME").map(|home| home.join(".agents/inspan")))
+            .ok_or_else(|| {
+                Failure::Usage("there is no home folder: set HOME or INSPAN_HOME".to_owned())
+            })?;
+        let workdir = std::env::current_dir()
+            .map_err(|why| Failure::File { what: "the working directory".to_owned(), why })?;
+        Ok(Self { folder: workdir.join(folder), environment, workdir })
+    }
+
+    /// The database of the sessions.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.folder.join("sessions.db")
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// See [`Sqlite::open`].
+    pub(crate) async fn store(&self) -> Result<Sqlite, Failure> {
+        Ok(Sqlite::open(&self.database()).await?)
+    }
+}
+
+/// Whether there is such a folder.
+pub(crate) fn is_folder(path: &Path) -> bool {
+    path.is_dir()
+}
+
+/// The session whose identifier is `given` or begins so.
+///
+/// # Errors
+/// There is none, or more than one.
+pub(crate) async fn session_of(store: &dyn Store, given: &str) -> Result<SessionId, Failure> {
+    let rows = store.sessions(given, 3).await?;
+    let exact = rows.iter().find(|row| row.id.as_str() == given);
+    match (exact, rows.as_slice()) {
+        (Some(row), _) | (None, [row]) => Ok(row.id.clone()),
+        (None, []) => Err(Failure::Usage(format!(
+            "no session is called `{given}` or begins so; `inspan sessions` lists them"
+        ))),
+        (None, _) => Err(Failure::Usage(format!(
+            "more than one session begins with `{given}`; write more of its identifier"
+        ))),
+    }
+}

@@ -1,0 +1,101 @@
+//! Text on its way to people: one place masks it, strips escapes and colours it.
+
+use std::{
+    borrow::Cow,
+    io::{IsTerminal, Write},
+};
+
+use anstyle::{AnsiColor, Style};
+use inspan_core::mask::{Mask, printable};
+
+/// Faint, for what is beside the point.
+pub(crate) const DIM: Style = Style::new().dimmed();
+/// For what went well.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+/// For what did not.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+/// For what a person should notice.
+pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default();
+/// For headings.
+pub(crate) const BOLD: Style = Style::new().bold();
+
+/// The two outputs. A reader that has gone away is no error: the log has everything.
+pub(crate) struct Out {
+    mask: Mask,
+    /// Whether standard error is a terminal.
+    pub is_terminal: bool,
+    /// Whether standard output is a terminal.
+    pub answer_is_terminal: bool,
+}
+
+impl Out {
+    pub(crate) fn new(mask: Mask) -> Self {
+        let (is_terminal, answer_is_terminal) =
+            (std::io::stderr().is_terminal(), std::io::stdout().is_terminal());
+        Self { mask, is_terminal, answer_is_terminal }
+    }
+
+    /// Text that can be shown: masked, and without escapes.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        printable(&self.mask.text(text)).into_owned()
+    }
+
+    /// Text in which only secrets are masked: JSON escapes the rest itself.
+    pub(crate) fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.mask.text(text)
+    }
+
+    /// Writes to standard error, as it is. Colours are taken out where they mean nothing.
+    pub(crate) fn progress(&self, text: &str) {
+        let mut to = anstream::stderr().lock();
+        let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+    }
+
+    /// Writes to standard output, as it is. Colours are taken out where they mean nothing.
+    pub(crate) fn answer(&self, text: &str) {
+        let mut to = anstream::stdout().lock();
+        let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+    }
+}
+
+/// `text` in `style`.
+pub(crate) fn styled(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// `text` in one line of at most `chars_max` characters.
+pub(crate) fn line_of(text: &str, chars_max: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= chars_max {
+        return line;
+    }
+    line.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_and_lines_are_short() {
+        let numbers = [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")];
+        for (number, text) in numbers {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!(line_of(" one\n two\tthree ", 20), "one two three");
+        assert_eq!(line_of("one two three", 8), "one two…");
+    }
+}

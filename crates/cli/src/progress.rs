@@ -1,0 +1,285 @@
+//! What a person sees of a run while it goes on: on standard error, coloured on a terminal, plain
+//! in a pipe.
+
+use std::collections::HashMap;
+
+use inspan_core::{
+    Entry, Event,
+    event::{ModelFailed, ModelReplied, ToolFinished, TurnEnded},
+    message::{CallId, How},
+    provider::Delta,
+    state::State,
+    words::{dollars, duration},
+};
+
+use crate::out::{BAD, DIM, GOOD, NOTE, Out, grouped, line_of, styled};
+
+/// Characters of arguments and results in a line.
+const ARGUMENTS_CHARS_MAX: usize = 60;
+const RESULT_CHARS_MAX: usize = 70;
+
+/// Milliseconds after which a tool that still runs is shown to do so.
+const RUNNING_SHOWN_MS: i64 = 1_000;
+
+/// Draws the progress of one run.
+#[derive(Default)]
+pub(crate) struct Progress {
+    text: Words,
+    /// Whether the text of the reply that came last was streamed to the terminal.
+    pub(crate) streamed: bool,
+    line_is_open: bool,
+    running: HashMap<CallId, Running>,
+}
+
+struct Running {
+    since_ms: i64,
+    what: String,
+    is_shown: bool,
+}
+
+impl Progress {
+    /// A piece of an answer.
+    pub(crate) fn delta(&mut self, delta: &Delta, out: &Out) {
+        if let (Delta::Text(text), true) = (delta, out.is_terminal) {
+            let ready = self.text.push(text);
+            self.stream(&ready, out);
+        }
+    }
+
+    /// An entry; `state` is the state after it.
+    pub(crate) fn entry(&mut self, entry: &Entry, state: &State, out: &Out) {
+        match &entry.event {
+            Event::RoundStarted(e) => {
+                self.streamed = false;
+                if let (Some(limit), 1) = (e.closing, e.attempt) {
+                    let text = format!("limit on {} reached: closing answer", limit.words());
+                    self.note(&text, out);
+                }
+            }
+            Event::ModelReplied(e) => self.replied(e, out),
+            Event::ModelFailed(e) => self.failed(e, entry.at_ms, out),
+            Event::ToolStarted(e) => {
+                let what = match state.call(&e.call) {
+                    Some(open) => format!("{} {}", e.name, open.call.arguments),
+                    None => e.name.clone(),
+                };
+                let running = Running { since_ms: entry.at_ms, what, is_shown: false };
+                self.running.insert(e.call.clone(), running);
+            }
+            Event::ToolFinished(e) => self.tool(e, state, out),
+            Event::LimitNeared(e) => {
+                let text = inspan_core::words::limit_neared(e);
+                self.note(text.trim_matches(['[', ']']), out);
+            }
+            Event::PermissionAnswered(e) if !e.why.is_empty() => {
+                self.note(&format!("not allowed: {}", e.why), out);
+            }
+            Event::CancelRequested(_) => self.note("cancelling; once more ends at once", out),
+            Event::TurnEnded(_) => self.end_line(out),
+            _ => {}
+        }
+    }
+
+    /// Shows tools that have run for a while. Called about once a second.
+    pub(crate) fn tick(&mut self, now_ms: i64, out: &Out) {
+        if !out.is_terminal {
+            return;
+        }
+        let late = |running: &&mut Running| {
+            !running.is_shown && now_ms - running.since_ms >= RUNNING_SHOWN_MS
+        };
+        let mut lines = String::new();
+        for running in self.running.values_mut().filter(late) {
+            running.is_shown = true;
+            let what = line_of(&out.shown(&running.what), ARGUMENTS_CHARS_MAX);
+            lines += &format!("  {}\n", styled(DIM, &format!("… {what}")));
+        }
+        if !lines.is_empty() {
+            self.end_line(out);
+            out.progress(&lines);
+        }
+    }
+
+    fn replied(&mut self, replied: &ModelReplied, out: &Out) {
+        let rest = self.text.rest();
+        self.stream(&rest, out);
+        self.end_line(out);
+        // In a pipe, what the model says beside its calls is shown when it is whole.
+        let said = replied.reply.text();
+        if !out.is_terminal && replied.reply.calls().next().is_some() && !said.trim().is_empty() {
+            out.progress(&format!("{}\n", out.shown(said.trim())));
+        }
+    }
+
+    fn failed(&mut self, failed: &ModelFailed, at_ms: i64, out: &Out) {
+        let rest = self.text.rest();
+        self.stream(&rest, out);
+        self.end_line(out);
+        let again = match failed.retry_at_ms {
+            Some(at) => {
+                let wait = u64::try_from(at - at_ms).unwrap_or(0);
+                format!("; again in {}", duration(wait))
+            }
+            None => String::new(),
+        };
+        let text = format!("{}: {}{again}", failed.class.as_str(), failed.message);
+        self.note(&text, out);
+    }
+
+    fn tool(&mut self, finished: &ToolFinished, state: &State, out: &Out) {
+        self.end_line(out);
+        self.running.remove(&finished.call);
+        let arguments = state.call(&finished.call).map_or("", |open| open.call.arguments.as_str());
+        let (style, sign) = match finished.how {
+            How::Ok => (GOOD, "✓"),
+            How::Cancelled | How::NotRun => (NOTE, "-"),
+            _ => (BAD, "✗"),
+        };
+        let arguments = line_of(&out.shown(arguments), ARGUMENTS_CHARS_MAX);
+        let result = line_of(&out.shown(&finished.result.to_text()), RESULT_CHARS_MAX);
+        let how = format!("{} {}", finished.how.as_str(), duration(finished.ms));
+        out.progress(&format!(
+            "  {} {} {}  {}  {}\n",
+            styled(style, sign),
+            out.shown(&finished.name),
+            styled(DIM, &arguments),
+            result,
+            styled(DIM, &how)
+        ));
+    }
+
+    fn note(&mut self, text: &str, out: &Out) {
+        self.end_line(out);
+        out.progress(&format!("  {} {}\n", styled(NOTE, "!"), line_of(&out.shown(text), 200)));
+    }
+
+    fn stream(&mut self, text: &str, out: &Out) {
+        if !text.is_empty() {
+            let shown = out.shown(text);
+            self.streamed = true;
+            self.line_is_open = !shown.ends_with('\n');
+            out.progress(&shown);
+        }
+    }
+
+    fn end_line(&mut self, out: &Out) {
+        if std::mem::take(&mut self.line_is_open) {
+            out.progress("\n");
+        }
+    }
+}
+
+/// The last line of a run: why it stopped and what it used.
+pub(crate) fn summary(ended: &TurnEnded, state: &Spending, out: &Out) -> String {
+    let mut parts = vec![ended.stop.as_str().to_owned()];
+    if !ended.detail.is_empty() {
+        parts.push(line_of(&out.shown(&ended.detail), 300));
+    }
+    let plural =
+        |n: u64, one: &str| format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" });
+    parts.push(plural(state.rounds, "round"));
+    if state.calls > 0 {
+        parts.push(plural(state.calls, "call"));
+    }
+    parts.push(state.tokens());
+    if let Some(cost) = state.cost_nano_usd {
+        parts.push(dollars(cost));
+    }
+    parts.push(duration(state.ms));
+    parts.join(" · ")
+}
+
+/// What a run used, added up from its entries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spending {
+    pub rounds: u64,
+    pub calls: u64,
+    pub input: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub output: u64,
+    pub is_incomplete: bool,
+    pub cost_nano_usd: Option<u64>,
+    pub ms: u64,
+    began_ms: Option<i64>,
+}
+
+impl Spending {
+    /// Takes one entry.
+    pub(crate) fn add(&mut self, entry: &Entry) {
+        let began = *self.began_ms.get_or_insert(entry.at_ms);
+        self.ms = u64::try_from(entry.at_ms - began).unwrap_or(0);
+        let (usage, cost) = match &entry.event {
+            Event::RoundStarted(e) if e.attempt == 1 && e.closing.is_none() => {
+                self.rounds += 1;
+                return;
+            }
+            Event::ToolStarted(e) if e.attempt == 1 => {
+                self.calls += 1;
+                return;
+            }
+            Event::ModelReplied(e) => (e.reply.usage, e.cost_nano_usd),
+            Event::ModelFailed(e) => (e.usage, e.cost_nano_usd),
+            _ => return,
+        };
+        self.input += usage.input.unwrap_or(0);
+        self.cache_read += usage.cache_read.unwrap_or(0);
+        self.cache_write += usage.cache_write.unwrap_or(0);
+        self.output += usage.output.unwrap_or(0);
+        let replied = matches!(entry.event, Event::ModelReplied(_));
+        self.is_incomplete |= usage.estimated || replied && usage.input.is_none();
+        if let Some(cost) = cost {
+            *self.cost_nano_usd.get_or_insert(0) += cost;
+        }
+    }
+
+    fn tokens(&self) -> String {
+        let read = self.input + self.cache_read + self.cache_write;
+        if read + self.output == 0 {
+            return "tokens unknown".to_owned();
+        }
+        let cached = match self.cache_read {
+            0 => String::new(),
+            cached => format!(" ({} cached)", grouped(cached)),
+        };
+        let about = if self.is_incomplete { "about " } else { "" };
+        format!("{about}{} in{cached} + {} out tokens", grouped(read), grouped(self.output))
+    }
+}
+
+/// Text that is streamed word by word, so that a secret or an escape is never cut in two: the
+/// last word waits for its end.
+#[derive(Default)]
+struct Words(String);
+
+impl Words {
+    const BLOCK: &str = "-----BEGIN";
+
+    fn push(&mut self, text: &str) -> String {
+        self.0.push_str(text);
+        // A key in a block of lines is masked as a whole.
+        let free = self.0.find(Self::BLOCK).unwrap_or(self.0.len());
+        let end = self.0.get(..free).and_then(|text| text.rfind(char::is_whitespace));
+        let at = end.and_then(|end| self.0.get(end..)?.chars().next().map(|c| end + c.len_utf8()));
+        let rest = self.0.split_off(at.unwrap_or(0));
+        std::mem::replace(&mut self.0, rest)
+    }
+
+    fn rest(&mut self) -> String {
+        std::mem::take(&mut self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_streamed_when_they_are_whole() {
+        let mut words = Words::default();
+        let pieces = ["Lis", "bon is ", "warm\ner", "-----BEGIN X KEY-----\nab cd", " ef"];
+        let ready: Vec<String> = pieces.iter().map(|piece| words.push(piece)).collect();
+        assert_eq!(ready, ["", "Lisbon is ", "warm\n", "", ""]);
+        assert_eq!(words.rest(), "er-----BEGIN X KEY-----\nab cd ef");
+    }
+}

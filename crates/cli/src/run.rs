@@ -1,0 +1,415 @@
+//! `inspan run` and `inspan resume`: drives one turn and shows it.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use inspan_core::{
+    Entry, Event, State,
+    event::{Stop, TurnEnded},
+    gate::AnsweredBy,
+    message::{Content, Labels},
+    store::{SessionId, Store, StoreError},
+};
+use inspan_engine::{Command, Session, Setup, SystemClock, Update, clock::Clock, session::fold};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use uuid::Uuid;
+
+use crate::{
+    args::{DriveArgs, ResumeArgs, RunArgs},
+    config::Config,
+    exit::{Failure, code_of},
+    home::{Home, session_of},
+    json,
+    out::{DIM, NOTE, Out, styled},
+    progress::{Progress, Spending, summary},
+    setup::{Prepared, prepare},
+};
+
+/// Entries read at once.
+const ENTRIES_READ_MAX: usize = 256;
+
+/// Sessions looked through for one that was interrupted.
+const INTERRUPTED_LOOKED_AT_MAX: usize = 200;
+
+/// `inspan run`.
+pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
+    let prompt = prompt_of(&args.prompt)?;
+    let config = Config::load(&home.folder, home.environment.clone())?;
+    let store: Arc<dyn Store> = Arc::new(home.store().await?);
+    let record = args.drive.record.as_deref().map(create).transpose()?;
+    let out = Out::new(config.mask.clone());
+
+    let before = match &args.session {
+        Some(given) => {
+            let id = session_of(&*store, given).await?;
+            let state = fold(&*store, &id).await?;
+            Some((id, state))
+        }
+        None => None,
+    };
+    let state = before.as_ref().map(|(_, state)| state);
+    let Prepared { setup, notices } = prepare(home, &config, store, &args.drive, state)?;
+    let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
+    turn.tell(&notices);
+    match before {
+        Some((id, state)) => {
+            let (session, ended) = Session::resume(setup.clone(), id).await?;
+            turn.drive(session, ended, state, Some(prompt)).await
+        }
+        None => {
+            let id = new_id()?;
+            let (session, ended) = Session::start(setup.clone(), id).await?;
+            turn.drive(session, ended, State::default(), Some(prompt)).await
+        }
+    }
+}
+
+/// `inspan resume`.
+pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure> {
+    let config = Config::load(&home.folder, home.environment.clone())?;
+    let store: Arc<dyn Store> = Arc::new(home.store().await?);
+    let record = args.drive.record.as_deref().map(create).transpose()?;
+    let out = Out::new(config.mask.clone());
+
+    let id = match &args.id {
+        Some(given) => session_of(&*store, given).await?,
+        None => interrupted(&*store).await?,
+    };
+    let state = fold(&*store, &id).await?;
+    if state.turn.is_none() && state.parked.is_none() {
+        return nothing_open(&*store, &id, &state, &args.drive, &out).await;
+    }
+    let Prepared { setup, notices } = prepare(home, &config, store, &args.drive, Some(&state))?;
+    let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
+    turn.tell(&notices);
+    let (session, ended) = Session::resume(setup.clone(), id).await?;
+    turn.drive(session, ended, state, None).await
+}
+
+/// `-` is standard input.
+fn prompt_of(given: &str) -> Result<String, Failure> {
+    let mut prompt = given.to_owned();
+    if given == "-" {
+        prompt.clear();
+        let what = "the prompt on standard input".to_owned();
+        std::io::stdin().read_to_string(&mut prompt).map_err(|why| Failure::File { what, why })?;
+    }
+    if prompt.trim().is_empty() {
+        return Err(Failure::Usage("the prompt is empty: say something".to_owned()));
+    }
+    Ok(prompt)
+}
+
+fn new_id() -> Result<SessionId, Failure> {
+    SessionId::try_from(Uuid::now_v7().to_string()).map_err(Failure::Usage)
+}
+
+/// The file is made before the run, so that a place that can't be written is told at once.
+fn create(path: &std::path::Path) -> Result<(PathBuf, File), Failure> {
+    let what = format!("the recording {}", path.display());
+    let file = File::create(path).map_err(|why| Failure::File { what, why })?;
+    Ok((path.to_owned(), file))
+}
+
+/// The session that was interrupted last, or is parked.
+async fn interrupted(store: &dyn Store) -> Result<SessionId, Failure> {
+    let rows = store.sessions("", INTERRUPTED_LOOKED_AT_MAX).await?;
+    let open = |stop: &Option<String>| stop.as_deref().is_none_or(|stop| stop == "parked");
+    rows.into_iter().find(|row| row.turns > 0 && open(&row.stop)).map(|row| row.id).ok_or_else(
+        || {
+            Failure::Usage(
+                "no session was interrupted; `inspan sessions` lists them, and `inspan run \
+                 --session ID PROMPT` goes on with one"
+                    .to_owned(),
+            )
+        },
+    )
+}
+
+/// A session whose last turn ended: its answer stands, and so does its code.
+async fn nothing_open(
+    store: &dyn Store,
+    id: &SessionId,
+    state: &State,
+    args: &DriveArgs,
+    out: &Out,
+) -> Result<u8, Failure> {
+    let Some(ended) = &state.ended else {
+        return Err(Failure::Usage(format!(
+            "session {id} has no turn yet: inspan run --session {id} PROMPT"
+        )));
+    };
+    let mut seen = Seen::default();
+    for entry in all_entries(store, id).await? {
+        seen.take(&entry);
+    }
+    let note = format!(
+        "session {id} has no open turn: its last one ended with `{}`; \
+         inspan run --session {id} PROMPT goes on",
+        ended.stop.as_str()
+    );
+    out.progress(&format!("{}\n", styled(DIM, &note)));
+    seen.give(id.as_str(), ended, args, out, false)
+}
+
+/// What a client keeps of the turn that it follows.
+#[derive(Default)]
+struct Seen {
+    answer: String,
+    denied: Vec<String>,
+    unasked: u32,
+    spending: Spending,
+}
+
+impl Seen {
+    fn take(&mut self, entry: &Entry) {
+        match &entry.event {
+            Event::PromptSubmitted(_) | Event::Woken(_) if self.answer.is_empty() => {}
+            Event::PromptSubmitted(_) => *self = Self::default(),
+            Event::ModelReplied(e) => self.answer = e.reply.text(),
+            Event::ModelFailed(e) => {
+                if let Some(partial) = &e.partial {
+                    self.answer = partial.text();
+                }
+            }
+            Event::PermissionAnswered(e) if e.by == AnsweredBy::Nobody => {
+                self.unasked += 1;
+                self.denied.push(format!("{}: {}", e.call, e.why));
+            }
+            _ => {}
+        }
+        self.spending.add(entry);
+    }
+
+    /// The answer on standard output, and the exit code.
+    fn give(
+        &self,
+        id: &str,
+        ended: &TurnEnded,
+        args: &DriveArgs,
+        out: &Out,
+        is_on_the_terminal: bool,
+    ) -> Result<u8, Failure> {
+        let code = code_of(ended.stop, self.unasked);
+        if args.json {
+            let done = json::done(id, ended, &self.answer, &self.denied, &self.spending, code);
+            out.answer(&out.masked(&done));
+        } else if !self.answer.trim().is_empty() && !is_on_the_terminal {
+            out.answer(&format!("{}\n", out.shown(self.answer.trim_end())));
+        }
+        Ok(code)
+    }
+}
+
+/// One turn, from the prompt to its stop.
+struct Turn<'a> {
+    args: &'a DriveArgs,
+    out: &'a Out,
+    setup: &'a Setup,
+    record: Option<(PathBuf, File)>,
+}
+
+impl Turn<'_> {
+    fn tell(&self, notices: &[String]) {
+        for notice in notices {
+            let notice = self.out.shown(notice);
+            self.out.progress(&format!("  {} {notice}\n", styled(NOTE, "!")));
+        }
+    }
+
+    async fn drive(
+        mut self,
+        session: Session,
+        mut ended: inspan_engine::session::Ended,
+        state: State,
+        prompt: Option<String>,
+    ) -> Result<u8, Failure> {
+        let id = session.id().to_string();
+        if self.args.json {
+            self.out.answer(&json::session(&id));
+        }
+        self.out.progress(&format!("{}\n", styled(DIM, &format!("session {id}"))));
+        let followed = self.follow(&session, &mut ended, state, prompt).await;
+        if let Some((path, file)) = self.record.take() {
+            let entries = all_entries(&*self.setup.store, session.id()).await?;
+            write_record(file, &entries, self.out).map_err(|why| Failure::File {
+                what: format!("the recording {}", path.display()),
+                why,
+            })?;
+        }
+        let (code, last) = followed?;
+        drop(session);
+        // A prompt that came too late for its turn may have opened another: it is left to
+        // `inspan resume`, as after any other end of this process.
+        ended.abort();
+        if !last.is_empty() {
+            self.out.progress(&last);
+        }
+        Ok(code)
+    }
+
+    /// Follows the session until the turn has ended, and gives the exit code and the last line.
+    async fn follow(
+        &self,
+        session: &Session,
+        ended: &mut inspan_engine::session::Ended,
+        mut state: State,
+        prompt: Option<String>,
+    ) -> Result<(u8, String), Failure> {
+        let mut updates = session.updates(state.head.seq);
+        let mut interrupts = Interrupts::new()?;
+        let mut progress = Progress::default();
+        let mut seen = Seen::default();
+        let is_new_prompt = prompt.is_some();
+        match prompt {
+            Some(prompt) => {
+                let content = vec![Content::text(prompt)];
+                session.submit(Command::Prompt(content, Labels::default())).await;
+            }
+            None if state.turn.is_none() => {
+                session.submit(Command::Wake).await;
+            }
+            None => {}
+        }
+        let mut heard = !is_new_prompt;
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            let update = tokio::select! {
+                update = updates.next() => update?,
+                () = interrupts.next() => {
+                    if interrupts.count > 1 {
+                        ended.abort();
+                        return Ok((code_of(Stop::Cancelled, 0), self.left(session)));
+                    }
+                    session.submit(Command::Cancel).await;
+                    continue;
+                }
+                _ = seconds.tick() => {
+                    progress.tick(SystemClock.now_ms(), self.out);
+                    continue;
+                }
+            };
+            match update {
+                Some(Update::Entry(entry)) => {
+                    state.apply(&entry);
+                    seen.take(&entry);
+                    if self.args.json {
+                        self.out.answer(&self.out.masked(&json::entry(&entry)));
+                    }
+                    progress.entry(&entry, &state, self.out);
+                    heard |= matches!(entry.event, Event::PromptSubmitted(_));
+                    if let (Event::TurnEnded(end), true) = (&entry.event, heard) {
+                        let on_terminal = progress.streamed && self.out.answer_is_terminal;
+                        let id = session.id().as_str();
+                        let code = seen.give(id, end, self.args, self.out, on_terminal)?;
+                        return Ok((code, self.last_line(session, end, &seen)));
+                    }
+                }
+                Some(Update::Delta { part, delta }) if self.args.json => {
+                    self.out.answer(&self.out.masked(&json::delta(part, &delta)));
+                }
+                Some(Update::Delta { delta, .. }) => progress.delta(&delta, self.out),
+                None => return Err(gone(ended).await),
+            }
+        }
+    }
+
+    fn last_line(&self, session: &Session, end: &TurnEnded, seen: &Seen) -> String {
+        let line = summary(end, &seen.spending, self.out);
+        let mut text = format!("{}\n", styled(DIM, &line));
+        let id = session.id();
+        let hint = match end.stop {
+            Stop::End | Stop::Refusal => None,
+            Stop::Parked => Some(format!("inspan resume {id}")),
+            _ => Some(format!("inspan run --session {id} \"Go on.\"")),
+        };
+        if let Some(hint) = hint {
+            text += &format!("{}\n", styled(DIM, &format!("to go on: {hint}")));
+        }
+        if self.args.replay.is_some() {
+            text += &format!("{}\n", styled(DIM, REPLAYED));
+        }
+        text
+    }
+
+    fn left(&self, session: &Session) -> String {
+        let text = format!("ended at once; to go on: inspan resume {}", session.id());
+        format!("{}\n", styled(DIM, &text))
+    }
+}
+
+/// Said after a run that was played from a recording.
+const REPLAYED: &str = "\
+This run was played from a recording. For a real model, leave out --replay and set
+ANTHROPIC_API_KEY, or name another: --model openai://MODEL with OPENAI_API_KEY,
+or --model ollama://MODEL for a model on this machine.";
+
+/// Why the driver is gone.
+async fn gone(ended: &mut inspan_engine::session::Ended) -> Failure {
+    match ended.await {
+        Ok(Err(error)) => error.into(),
+        Ok(Ok(())) | Err(_) => Failure::Store(StoreError::Other {
+            what: "the session's driver".to_owned(),
+            why: "it ended before the turn did".to_owned(),
+        }),
+    }
+}
+
+/// Ctrl-C and the polite way to end a process.
+struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+    count: u32,
+}
+
+impl Interrupts {
+    fn new() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|why| Failure::File { what: "listening for Ctrl-C".to_owned(), why })
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            count: 0,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+        self.count += 1;
+    }
+}
+
+/// All entries of a session.
+pub(crate) async fn all_entries(
+    store: &dyn Store,
+    id: &SessionId,
+) -> Result<Vec<Entry>, StoreError> {
+    let mut entries: Vec<Entry> = Vec::new();
+    loop {
+        let after = entries.last().map_or(0, |entry| entry.seq);
+        let more = store.read(id, after, ENTRIES_READ_MAX).await?;
+        let is_last = more.len() < ENTRIES_READ_MAX;
+        entries.extend(more);
+        if is_last {
+            return Ok(entries);
+        }
+    }
+}
+
+fn write_record(mut file: File, entries: &[Entry], out: &Out) -> std::io::Result<()> {
+    for entry in entries {
+        file.write_all(out.masked(&entry.to_line()).as_bytes())?;
+        file.write_all(b"\n")?;
+    }
+    file.flush()
+}

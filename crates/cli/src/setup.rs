@@ -1,0 +1,206 @@
+//! Picks the implementations for a run: agent, model, limits, store.
+
+use std::{fs, path::Path, sync::Arc};
+
+use inspan_core::{
+    State,
+    budget::Limits,
+    event::{ModelRef, SessionConfigured},
+    mask::Mask,
+    provider::Provider,
+    store::Store,
+};
+use inspan_engine::{Setup, SystemClock};
+use inspan_evals::{Drift, Recording, Replay};
+use inspan_providers::{Raw, RawPiece, Server, connect, known};
+
+use crate::{
+    agent::{Agent, Surroundings},
+    args::DriveArgs,
+    config::{Config, ModelFacts},
+    exit::Failure,
+    home::{Home, is_folder},
+    out::{DIM, NOTE, Out, line_of, styled},
+};
+
+/// Everything that a session needs, and what a person should be told about it.
+pub(crate) struct Prepared {
+    pub setup: Setup,
+    pub notices: Vec<String>,
+}
+
+/// Prepares a run. `before` is the state of the session that goes on; a new one has none.
+///
+/// # Errors
+/// What the person must set right first: nothing was started then.
+pub(crate) fn prepare(
+    home: &Home,
+    config: &Config,
+    store: Arc<dyn Store>,
+    args: &DriveArgs,
+    before: Option<&State>,
+) -> Result<Prepared, Failure> {
+    let recorded = before.and_then(|state| state.config.as_deref());
+    let mut notices = Vec::new();
+    let mut agent = load_agent(home, config, args, recorded)?;
+    if let Some(recorded) = recorded {
+        keep_or_tell(&mut agent, recorded, &mut notices);
+    }
+
+    let url = args
+        .model
+        .clone()
+        .or_else(|| recorded.map(|recorded| recorded.model.url.clone()))
+        .or_else(|| agent.model.clone())
+        .or_else(|| config.model.clone())
+        .ok_or_else(|| no_model(home))?;
+    let facts = facts_of(&url, config);
+    let provider = provider(&url, config, args)?;
+
+    let mut limits = Limits::session();
+    config.limits.apply(&mut limits);
+    agent.limits.apply(&mut limits);
+    args.limits.patch().apply(&mut limits);
+    if let Some(max) = facts.output_tokens_max {
+        limits.output_tokens_max = limits.output_tokens_max.min(max);
+    }
+
+    let model = ModelRef { url, window_tokens_max: facts.window_tokens_max, price: facts.price };
+    let setup = Setup {
+        store,
+        blobs: None,
+        provider,
+        tools: agent.tools,
+        gates: Vec::new(),
+        clock: Arc::new(SystemClock),
+        mask: config.mask.clone(),
+        someone_answers: false,
+        workdir: home.workdir.display().to_string(),
+        config: SessionConfigured {
+            agent: Some(agent.reference),
+            model,
+            system: agent.system,
+            tools: Vec::new(),
+            gates: Vec::new(),
+            limits,
+            sandbox: "none".to_owned(),
+        },
+    };
+    Ok(Prepared { setup, notices })
+}
+
+/// The agent of the flag; else the one that the session began with; else the one built in.
+fn load_agent(
+    home: &Home,
+    config: &Config,
+    args: &DriveArgs,
+    recorded: Option<&SessionConfigured>,
+) -> Result<Agent, Failure> {
+    let given = Surroundings {
+        workdir: home.workdir.clone(),
+        environment: config.variables.environment().to_vec(),
+        mask: config.mask.clone(),
+        date: jiff::ZonedDateTime::now().date().to_string(),
+    };
+    let began_with = recorded
+        .and_then(|recorded| recorded.agent.as_ref())
+        .map(|agent| agent.path.as_str())
+        .filter(|path| !path.is_empty());
+    match (&args.agent, began_with) {
+        (Some(folder), _) => Ok(Agent::load(folder, &given)?),
+        (None, Some(path)) if !is_folder(Path::new(path)) => Err(Failure::Usage(format!(
+            "the agent's folder {path} is gone; name another with --agent DIR"
+        ))),
+        (None, Some(path)) => Ok(Agent::load(Path::new(path), &given)?),
+        (None, None) => Ok(Agent::built_in()),
+    }
+}
+
+/// An agent that did not change keeps the prompt that was resolved when the session began; one
+/// that did is told.
+fn keep_or_tell(agent: &mut Agent, recorded: &SessionConfigured, notices: &mut Vec<String>) {
+    match &recorded.agent {
+        Some(before) if before.hash == agent.reference.hash => {
+            agent.system.clone_from(&recorded.system);
+        }
+        Some(before) if before.path == agent.reference.path => notices.push(format!(
+            "the agent in {} changed since this session was last driven; it goes on as it is now",
+            before.path
+        )),
+        _ => notices.push(format!("goes on as the agent `{}`", agent.reference.name)),
+    }
+}
+
+fn no_model(home: &Home) -> Failure {
+    Failure::Usage(format!(
+        "no model is named: pass --model, or write `model: anthropic://claude-sonnet-5-5` into {}",
+        home.folder.join("config.yaml").display()
+    ))
+}
+
+/// What the person configured of a model counts before what is known of it.
+fn facts_of(url: &str, config: &Config) -> ModelFacts {
+    let configured = config.models.get(url).copied().unwrap_or_default();
+    let known = known(url);
+    ModelFacts {
+        window_tokens_max: configured
+            .window_tokens_max
+            .or(known.map(|model| model.window_tokens_max)),
+        output_tokens_max: configured
+            .output_tokens_max
+            .or(known.map(|model| model.output_tokens_max)),
+        price: configured.price.or(known.map(|model| model.price)),
+    }
+}
+
+fn provider(url: &str, config: &Config, args: &DriveArgs) -> Result<Arc<dyn Provider>, Failure> {
+    if let Some(path) = &args.replay {
+        return replay(path, args.strict, config.mask.clone());
+    }
+    let (server, _) = Server::find(url, &config.servers)?;
+    server.check_key()?;
+    let raw = args.raw.then(|| show_raw(config.mask.clone()));
+    Ok(connect(url, &config.servers, raw)?)
+}
+
+fn replay(path: &Path, strict: bool, mask: Mask) -> Result<Arc<dyn Provider>, Failure> {
+    let shown = path.display().to_string();
+    let text = fs::read_to_string(path)
+        .map_err(|why| Failure::File { what: format!("the recording {shown}"), why })?;
+    let recording =
+        Recording::read(&text).map_err(|why| Failure::Recording { path: shown, why })?;
+    let out = Out::new(mask);
+    let on_drift = move |drift: Drift| {
+        let Drift { prompt, round, diff } = drift;
+        let prompt = line_of(&out.shown(&prompt), 60);
+        let note = format!("reply {round} to `{prompt}` was recorded for another request:");
+        let diff = out.shown(&diff);
+        out.progress(&format!(
+            "  {} {note}\n{}\n",
+            styled(NOTE, "!"),
+            styled(DIM, diff.trim_end())
+        ));
+    };
+    Ok(Arc::new(Replay::new(recording, strict, Arc::new(on_drift))))
+}
+
+/// Everything was masked before it comes here.
+fn show_raw(mask: Mask) -> Raw {
+    let out = Out::new(mask);
+    Arc::new(move |piece| {
+        let text = match piece {
+            RawPiece::Request { method, url, headers, body } => {
+                format!("> {method} {url}\n{}>\n> {body}\n", header_lines('>', headers))
+            }
+            RawPiece::Answer { status, headers } => {
+                format!("< {status}\n{}<\n", header_lines('<', headers))
+            }
+            RawPiece::Body(lines) => lines.lines().map(|line| format!("< {line}\n")).collect(),
+        };
+        out.progress(&styled(DIM, &out.shown(&text)));
+    })
+}
+
+fn header_lines(sign: char, headers: &[(String, String)]) -> String {
+    headers.iter().map(|(name, value)| format!("{sign} {name}: {value}\n")).collect()
+}

@@ -1,0 +1,154 @@
+//! `inspan show`: what happened in a session, step by step.
+
+use inspan_core::{
+    Entry, Event,
+    mask::Mask,
+    message::{Content, ReplyPart},
+    state::State,
+    words::{dollars, duration, limit_neared},
+};
+
+use crate::{
+    exit::Failure,
+    home::{Home, session_of},
+    out::{BAD, BOLD, DIM, GOOD, NOTE, Out, grouped, line_of, styled},
+    run::all_entries,
+    sessions::{in_local_time, minute},
+};
+
+/// Characters of a text in a line.
+const TEXT_CHARS_MAX: usize = 100;
+
+/// Shows the session whose identifier is `given` or begins so.
+pub(crate) async fn show(home: &Home, given: &str, as_json: bool) -> Result<u8, Failure> {
+    let out = Out::new(Mask::new([]));
+    let store = home.store().await?;
+    let id = session_of(&store, given).await?;
+    let entries = all_entries(&store, &id).await?;
+    if as_json {
+        for entry in &entries {
+            out.answer(&format!("{}\n", out.masked(&entry.to_line())));
+        }
+        return Ok(0);
+    }
+    let mut state = State::default();
+    out.answer(&format!("{}\n", styled(BOLD, &format!("session {id}"))));
+    for entry in &entries {
+        state.apply(entry);
+        for line in lines_of(entry, &state, &out) {
+            out.answer(&format!("{line}\n"));
+        }
+    }
+    let total = &state.total;
+    let mut parts = vec![
+        format!("{} entries", entries.len()),
+        format!("{} turns", state.turns),
+        format!("{} tokens", grouped(total.tokens)),
+    ];
+    if total.cost_nano_usd > 0 {
+        parts.push(dollars(total.cost_nano_usd));
+    }
+    if total.incomplete {
+        parts.push("some of it estimated".to_owned());
+    }
+    out.answer(&format!("{}\n", styled(DIM, &parts.join(" · "))));
+    Ok(0)
+}
+
+/// The lines of one entry; entries that only prepare others have none.
+fn lines_of(entry: &Entry, state: &State, out: &Out) -> Vec<String> {
+    let at = styled(DIM, &in_local_time(entry.at_ms, "%H:%M:%S"));
+    let row = |what: &str, text: &str| {
+        let seq = entry.seq;
+        vec![format!("{seq:>5} {at}  {what:9} {}", line_of(&out.shown(text), TEXT_CHARS_MAX))]
+    };
+    match &entry.event {
+        Event::SessionStarted(e) => vec![format!(
+            "      began {} in {}, Inspan {}",
+            minute(entry.at_ms),
+            out.shown(&e.workdir),
+            out.shown(&e.inspan)
+        )],
+        Event::SessionConfigured(e) => {
+            let agent = e.agent.as_ref().map_or("none", |agent| agent.name.as_str());
+            let tools: Vec<&str> = e.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let text = format!("{} as agent {agent}, tools: {}", e.model.url, tools.join(", "));
+            row("with", &text)
+        }
+        Event::PromptSubmitted(e) => row("prompt", &text_of(&e.content)),
+        Event::ModelReplied(e) => {
+            let mut said = e.reply.text().trim().to_owned();
+            for part in &e.reply.parts {
+                if let ReplyPart::Call(call) = part {
+                    said += &format!(" → {}{}", call.name, call.arguments);
+                }
+            }
+            let usage = &e.reply.usage;
+            let counted = format!(
+                "{}+{} tokens {}",
+                grouped(usage.input_total()),
+                grouped(usage.output.unwrap_or(0)),
+                duration(e.ms)
+            );
+            let mut lines = row("model", &said);
+            lines[0] += &format!("  {}", styled(DIM, &counted));
+            lines
+        }
+        Event::ModelFailed(e) => row("failed", &format!("{}: {}", e.class.as_str(), e.message)),
+        Event::ToolFinished(e) => {
+            let mut lines = row("tool", &format!("{}: {}", e.name, e.result.to_text()));
+            let how = format!("{} {}", e.how.as_str(), duration(e.ms));
+            lines[0] += &format!("  {}", styled(DIM, &how));
+            lines.extend(action_record(entry, state, out));
+            lines
+        }
+        Event::PermissionAsked(e) => row("asked", &format!("{}: {}", e.name, e.why)),
+        Event::PermissionAnswered(e) => row("answered", &format!("{:?} {}", e.choice, e.why)),
+        Event::LimitNeared(e) => row("limit", limit_neared(e).trim_matches(['[', ']'])),
+        Event::Parked(e) => row("parked", &e.why),
+        Event::Woken(_) => row("woken", "goes on"),
+        Event::CancelRequested(_) => row("cancel", "requested"),
+        Event::TurnEnded(e) => {
+            let style = match e.stop.as_str() {
+                "end" => GOOD,
+                "failed" => BAD,
+                _ => NOTE,
+            };
+            let mut lines = row("stop", "");
+            lines[0] += &format!(
+                "{} {}",
+                styled(style, e.stop.as_str()),
+                line_of(&out.shown(&e.detail), TEXT_CHARS_MAX)
+            );
+            lines
+        }
+        Event::Unknown(e) => row("unknown", &format!("{} (version {})", e.kind, e.version)),
+        Event::RoundStarted(_) | Event::GateJudged(_) | Event::ToolStarted(_) => Vec::new(),
+    }
+}
+
+/// What a call's evidence and attempts were, where they say more than its result.
+fn action_record(entry: &Entry, state: &State, out: &Out) -> Option<String> {
+    let Event::ToolFinished(e) = &entry.event else { return None };
+    let attempts = state.call(&e.call).map_or(0, |open| open.attempts);
+    let mut parts = Vec::new();
+    if attempts > 1 {
+        parts.push(format!("attempt {attempts}"));
+    }
+    if let Some(evidence) = &e.result.evidence {
+        parts.push(format!("evidence {evidence}"));
+    }
+    let text = line_of(&out.shown(&parts.join(", ")), TEXT_CHARS_MAX);
+    (!text.is_empty()).then(|| format!("{:26}{}", "", styled(DIM, &text)))
+}
+
+fn text_of(content: &[Content]) -> String {
+    let texts: Vec<&str> = content
+        .iter()
+        .map(|content| match content {
+            Content::Text { text } => text.as_str(),
+            Content::Image(_) => "[image]",
+        })
+        .collect();
+    texts.join(" ")
+}

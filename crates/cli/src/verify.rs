@@ -1,0 +1,44 @@
+//! `inspan verify`: is the log the one that was written?
+
+use inspan_core::{
+    event::{Event, Head},
+    mask::Mask,
+};
+
+use crate::{
+    exit::Failure,
+    home::{Home, session_of},
+    out::{GOOD, Out, styled},
+    run::all_entries,
+};
+
+/// Checks the hash of every entry, each over the one before it.
+pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
+    let out = Out::new(Mask::new([]));
+    let store = home.store().await?;
+    let id = session_of(&store, given).await?;
+    let entries = all_entries(&store, &id).await?;
+    let mut head = Head::default();
+    for entry in &entries {
+        if !entry.follows(head) {
+            return Err(Failure::Verify(format!(
+                "session {id}: entry {} is not what was written after entry {}; the entries before \
+                 it are as they were",
+                entry.seq, head.seq
+            )));
+        }
+        head = entry.head();
+    }
+    let unknown = entries.iter().filter(|entry| matches!(entry.event, Event::Unknown(_))).count();
+    let aside = match unknown {
+        0 => String::new(),
+        n => format!("; {n} of them can't be read by this version and are kept"),
+    };
+    out.answer(&format!(
+        "{} session {id}: {} entries are as they were written{aside}\nlast hash {}\n",
+        styled(GOOD, "✓"),
+        entries.len(),
+        head.hash
+    ));
+    Ok(0)
+}
