@@ -1,0 +1,149 @@
+//! Agents: a folder with `agent.yaml`, its prompt and its programs, or the one that is built in.
+//!
+//! Everything is checked when the folder is loaded: names, schemas, programs, the prompt's
+//! template. What the prompt says is resolved then, once; a session stores it and keeps to it.
+
+mod program;
+mod prompt;
+mod tool;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use inspan_core::{event::AgentRef, hash::Hash, mask::Mask, tool::Tool};
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use crate::config::{ConfigError, LimitsPatch, RawLimits, Source, Text};
+
+use tool::RawTool;
+
+/// The name of the file that defines an agent.
+const AGENT_FILE: &str = "agent.yaml";
+
+/// The prompt of the agent that is built in.
+const BUILT_IN_PROMPT: &str = "\
+You answer questions at a command line. Be brief and exact, and write plain text. You have no \
+tools: when an answer would need files, commands or the network, say so instead of guessing.";
+
+/// What runs: a prompt, tools and limits.
+pub(crate) struct Agent {
+    /// Where it was defined.
+    pub reference: AgentRef,
+    /// The model it is made for.
+    pub model: Option<String>,
+    /// Its system prompt, resolved; empty for none.
+    pub system: String,
+    /// Limits that differ from the defaults.
+    pub limits: LimitsPatch,
+    /// Its tools, sorted by name.
+    pub tools: Vec<Arc<dyn Tool>>,
+}
+
+/// What an agent is told of the place where it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    /// The session's working directory.
+    pub workdir: PathBuf,
+    /// The environment, of which tools see a part.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Takes secrets out of what tools write.
+    pub mask: Mask,
+    /// The day on which the session began, `2026-11-30`. No finer time: a prompt that moves would
+    /// cost the provider's cache.
+    pub date: String,
+}
+
+impl Agent {
+    /// Loads the agent in `folder`.
+    ///
+    /// # Errors
+    /// A file is missing, or says something that makes no sense; see [`ConfigError`].
+    pub(crate) fn load(folder: &Path, given: &Surroundings) -> Result<Self, ConfigError> {
+        let path = folder.join(AGENT_FILE);
+        let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ConfigError::unreadable(
+                &path,
+                "there is no such file, so this is no agent's folder",
+            ),
+            _ => ConfigError::unreadable(&path, error),
+        })?;
+        let source = Source::new(path, None);
+        let raw: RawAgent = source.parse(&text)?;
+        let folder = folder.canonicalize().map_err(|why| ConfigError::unreadable(folder, why))?;
+
+        let name = tool::name(&raw.name.value).map_err(|why| source.wrong(&raw.name, why))?;
+        let mut files = BTreeSet::new();
+        let mut tools = Vec::new();
+        for (name, raw) in raw.tools.unwrap_or_default() {
+            tools.push(tool::lower(&name, &raw, &folder, &source, given)?);
+            files.extend(raw.value.iter().flat_map(|tool| tool.files(&folder)));
+        }
+        let mut system = String::new();
+        if let Some(file) = raw.prompt {
+            let path = folder.join(&file.value);
+            let template = fs::read_to_string(&path)
+                .map_err(|why| source.wrong(&file, format!("prompt: {}: {why}", path.display())))?;
+            system = prompt::render(&path, &template, name, given)?;
+            files.insert(file.value);
+        }
+        Ok(Self {
+            reference: AgentRef {
+                name: name.to_owned(),
+                path: folder.display().to_string(),
+                hash: hash(&text, &folder, &files)?,
+            },
+            model: raw.model.map(|model| model.value),
+            system,
+            limits: raw.limits.unwrap_or_default().lower(&source)?,
+            tools,
+        })
+    }
+
+    /// The agent for runs that name none: a short prompt and no tools.
+    pub(crate) fn built_in() -> Self {
+        Self {
+            reference: AgentRef {
+                name: "default".to_owned(),
+                path: String::new(),
+                hash: Hash::of(&[BUILT_IN_PROMPT.as_bytes()]),
+            },
+            model: None,
+            system: BUILT_IN_PROMPT.to_owned(),
+            limits: LimitsPatch::default(),
+            tools: Vec::new(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAgent {
+    name: Text,
+    model: Option<Text>,
+    prompt: Option<Text>,
+    limits: Option<RawLimits>,
+    /// A built-in tool may stand without settings: `echo:`.
+    tools: Option<BTreeMap<String, Spanned<Option<RawTool>>>>,
+}
+
+/// The hash of everything in the folder that defines the agent: `agent.yaml`, the prompt, and the
+/// files that its commands name.
+fn hash(agent: &str, folder: &Path, files: &BTreeSet<String>) -> Result<Hash, ConfigError> {
+    let mut parts: Vec<Vec<u8>> = vec![AGENT_FILE.into(), agent.into()];
+    for file in files {
+        let path = folder.join(file);
+        let bytes = fs::read(&path).map_err(|why| ConfigError::unreadable(&path, why))?;
+        parts.extend([file.clone().into_bytes(), bytes]);
+    }
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    Ok(Hash::of(&parts))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! The person's own configuration: `config.yaml` and `.env` in the home folder of Inspan.
+//!
+//! Both may be missing. What they say is checked as a whole before anything starts; an error
+//! names the file, the line and what to write instead. Agents are folders of their own: see
+//! [`crate::agent`].
+
+mod error;
+mod figure;
+mod limits;
+mod providers;
+mod source;
+mod substitute;
+mod variables;
+
+use std::{collections::BTreeMap, ffi::OsString, path::Path};
+
+use inspan_core::{budget::Price, mask::Mask};
+use inspan_providers::Server;
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+pub(crate) use error::{ConfigError, Place};
+pub(crate) use figure::{Ceiling, Figure, Millis, Usd};
+pub(crate) use limits::{LimitsPatch, RawLimits};
+pub(crate) use source::{Scalar, Source, Text, near};
+pub(crate) use variables::Variables;
+
+use providers::RawProvider;
+
+/// What the person configured.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// The model where neither a flag nor the agent names one.
+    pub model: Option<String>,
+    /// The built-in servers, with what was configured for them, and the person's own.
+    pub servers: Vec<Server>,
+    /// What is known of models, by their URL.
+    pub models: BTreeMap<String, ModelFacts>,
+    /// Limits that differ from the defaults.
+    pub limits: LimitsPatch,
+    /// The environment, and `.env` behind it.
+    pub variables: Variables,
+    /// Takes every known secret out of a text.
+    pub mask: Mask,
+}
+
+/// What is known of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ModelFacts {
+    /// Its window in tokens.
+    pub window_tokens_max: Option<u64>,
+    /// The most tokens that one reply of it can have.
+    pub output_tokens_max: Option<u32>,
+    /// Its price.
+    pub price: Option<Price>,
+}
+
+impl Config {
+    /// Reads the configuration in the folder `home`. `environment` is that of the process.
+    ///
+    /// # Errors
+    /// A file can't be read, is open to others, or says something that makes no sense; see
+    /// [`ConfigError`].
+    pub(crate) fn load(
+        home: &Path,
+        environment: Vec<(OsString, OsString)>,
+    ) -> Result<Self, ConfigError> {
+        let variables = Variables::load(environment, &home.join(".env"))?;
+        let source = Source::new(home.join("config.yaml"), Some(&variables));
+        let raw: RawConfig = source.parse_if_there()?;
+
+        let servers = providers::servers(raw.providers, &source, &variables)?;
+        let mask = Mask::new(variables.secrets().chain(providers::keys(&servers)));
+        Ok(Self {
+            model: raw.model.map(|model| source.text(&model)).transpose()?,
+            models: models(raw.models, &source)?,
+            limits: raw.limits.unwrap_or_default().lower(&source)?,
+            servers,
+            mask,
+            variables,
+        })
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawConfig {
+    model: Option<Text>,
+    providers: Option<BTreeMap<String, Spanned<RawProvider>>>,
+    models: Option<BTreeMap<String, Spanned<RawModel>>>,
+    limits: Option<RawLimits>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawModel {
+    window_tokens_max: Option<Scalar>,
+    output_tokens_max: Option<Scalar>,
+    price: Option<Spanned<RawPrice>>,
+}
+
+/// In US dollars for a million tokens.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawPrice {
+    input: Option<Scalar>,
+    output: Option<Scalar>,
+    cache_read: Option<Scalar>,
+    cache_write: Option<Scalar>,
+}
+
+fn models(
+    raw: Option<BTreeMap<String, Spanned<RawModel>>>,
+    source: &Source<'_>,
+) -> Result<BTreeMap<String, ModelFacts>, ConfigError> {
+    let mut models = BTreeMap::new();
+    for (url, raw) in raw.unwrap_or_default() {
+        if !url.contains("://") {
+            let why = format!("`{url}` is no model: write SERVER://MODEL");
+            return Err(source.wrong(&raw, why));
+        }
+        let RawModel { window_tokens_max, output_tokens_max, price } = &raw.value;
+        let facts = ModelFacts {
+            window_tokens_max: source.figure("window_tokens_max", window_tokens_max.as_ref())?,
+            output_tokens_max: source.figure("output_tokens_max", output_tokens_max.as_ref())?,
+            price: price.as_ref().map(|price| self::price(price, source)).transpose()?,
+        };
+        models.insert(url, facts);
+    }
+    Ok(models)
+}
+
+/// What is not told of the cache costs as much as other input.
+fn price(raw: &Spanned<RawPrice>, source: &Source<'_>) -> Result<Price, ConfigError> {
+    let tier = |key, scalar: &Option<Scalar>| {
+        let price: Option<Usd> = source.figure(key, scalar.as_ref())?;
+        Ok(price.map(Usd::nano_usd_per_token))
+    };
+    let needed = |key: &str, price: Option<u64>| {
+        price.ok_or_else(|| source.wrong(raw, format!("a price needs `{key}`")))
+    };
+    let RawPrice { input, output, cache_read, cache_write } = &raw.value;
+    let input = needed("input", tier("input", input)?)?;
+    Ok(Price {
+        input,
+        output: needed("output", tier("output", output)?)?,
+        cache_read: tier("cache_read", cache_read)?.unwrap_or(input),
+        cache_write: tier("cache_write", cache_write)?.unwrap_or(input),
+    })
+}
+
+#[cfg(test)]
+mod tests;

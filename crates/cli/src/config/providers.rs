@@ -1,0 +1,192 @@
+//! `providers` of `config.yaml`: servers of the person's own, and changes to the built-in ones.
+
+use std::collections::BTreeMap;
+
+use inspan_providers::{KeySource, Quirks, Server, Timeouts, Wire, built_in};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use serde_saphyr::Spanned;
+
+use super::{ConfigError, Millis, Scalar, Source, Text, Variables, near};
+
+/// A provider as it stands in the file.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawProvider {
+    wire: Option<Text>,
+    base_url: Option<Text>,
+    key: Option<Text>,
+    key_env: Option<Text>,
+    timeouts: Option<RawTimeouts>,
+    quirks: Option<RawQuirks>,
+    extra: Option<Spanned<Map<String, Value>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawTimeouts {
+    connect_max: Option<Scalar>,
+    first_max: Option<Scalar>,
+    silence_max: Option<Scalar>,
+    whole_max: Option<Scalar>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawQuirks {
+    cache_marks: Option<bool>,
+    bearer: Option<bool>,
+    output_limit_field: Option<Text>,
+    stream_options: Option<bool>,
+    reasoning_echo: Option<Text>,
+}
+
+/// The built-in servers with the changes to them, and the person's own.
+pub(super) fn servers(
+    raw: Option<BTreeMap<String, Spanned<RawProvider>>>,
+    source: &Source<'_>,
+    variables: &Variables,
+) -> Result<Vec<Server>, ConfigError> {
+    let mut servers = built_in(&variables.lookup());
+    for (name, raw) in raw.unwrap_or_default() {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+        if name.is_empty() || !name.chars().all(fits) {
+            let why = format!("`{name}` can't name a provider: it is written in NAME://MODEL");
+            return Err(source.wrong(&raw, why));
+        }
+        let at = servers.iter().position(|server| server.name == name);
+        let server = server(name, &raw, at.map(|at| &servers[at]), source, variables)?;
+        match at {
+            Some(at) => servers[at] = server,
+            None => servers.push(server),
+        }
+    }
+    Ok(servers)
+}
+
+/// The keys of all servers, as far as they are set.
+pub(super) fn keys(servers: &[Server]) -> impl Iterator<Item = String> {
+    servers.iter().filter_map(|server| match &server.key {
+        KeySource::Variable { name, lookup, .. } => lookup(name),
+        KeySource::Fixed(key) => Some(key.expose_secret().to_owned()),
+        KeySource::None => None,
+    })
+}
+
+/// `base` is the built-in server of that name; one of the person's own must say what it speaks
+/// and where it is.
+fn server(
+    name: String,
+    raw: &Spanned<RawProvider>,
+    base: Option<&Server>,
+    source: &Source<'_>,
+    variables: &Variables,
+) -> Result<Server, ConfigError> {
+    let needed = |key: &str| source.wrong(raw, format!("the provider `{name}` needs `{key}`"));
+    let base_url = match (&raw.value.base_url, base) {
+        (Some(url), _) => source.text(url)?,
+        (None, Some(base)) => base.base_url.clone(),
+        (None, None) => return Err(needed("base_url")),
+    };
+    let wire = match (&raw.value.wire, base) {
+        (Some(wire), _) => self::wire(wire, source)?,
+        (None, Some(base)) => base.wire,
+        (None, None) => return Err(needed("wire")),
+    };
+    let local = base_url.starts_with("http://");
+    let timeouts = if local { Timeouts::LOCAL } else { Timeouts::REMOTE };
+    let quirks = base.map_or(Quirks::COMPATIBLE, |base| base.quirks.clone());
+    Ok(Server {
+        wire,
+        key: key(raw, base, local, source, variables)?,
+        quirks: self::quirks(raw.value.quirks.as_ref(), quirks, source)?,
+        timeouts: self::timeouts(raw.value.timeouts.as_ref(), timeouts, source)?,
+        extra: match &raw.value.extra {
+            Some(extra) => source.object(extra)?,
+            None => Map::new(),
+        },
+        name,
+        base_url,
+    })
+}
+
+fn wire(text: &Text, source: &Source<'_>) -> Result<Wire, ConfigError> {
+    match source.text(text)?.as_str() {
+        "anthropic" => Ok(Wire::AnthropicMessages),
+        "openai" => Ok(Wire::OpenAiChat),
+        other => {
+            let hint = near(other, &["anthropic", "openai"]);
+            Err(source.wrong(text, format!("wire: `{other}` is not known{hint}")))
+        }
+    }
+}
+
+fn key(
+    raw: &Spanned<RawProvider>,
+    base: Option<&Server>,
+    local: bool,
+    source: &Source<'_>,
+    variables: &Variables,
+) -> Result<KeySource, ConfigError> {
+    match (&raw.value.key, &raw.value.key_env) {
+        (Some(key), Some(_)) => {
+            Err(source.wrong(key, "there are both `key` and `key_env`: keep one of them"))
+        }
+        (Some(key), None) => Ok(KeySource::Fixed(SecretString::from(source.text(key)?))),
+        (None, Some(name)) => Ok(KeySource::Variable {
+            name: source.text(name)?,
+            lookup: variables.lookup(),
+            needed: true,
+        }),
+        (None, None) => Ok(match base.map(|base| base.key.clone()) {
+            Some(KeySource::Variable { name, lookup, .. }) => {
+                KeySource::Variable { name, lookup, needed: !local }
+            }
+            other => other.unwrap_or(KeySource::None),
+        }),
+    }
+}
+
+fn timeouts(
+    raw: Option<&RawTimeouts>,
+    mut timeouts: Timeouts,
+    source: &Source<'_>,
+) -> Result<Timeouts, ConfigError> {
+    let Some(raw) = raw else { return Ok(timeouts) };
+    let set = |key: &str, scalar: &Option<Scalar>, limit: &mut u64| {
+        let millis: Option<Millis> = source.figure(key, scalar.as_ref())?;
+        *limit = millis.map_or(*limit, |millis| millis.0);
+        Ok(())
+    };
+    set("connect_max", &raw.connect_max, &mut timeouts.connect_ms_max)?;
+    set("first_max", &raw.first_max, &mut timeouts.first_ms_max)?;
+    set("silence_max", &raw.silence_max, &mut timeouts.silence_ms_max)?;
+    set("whole_max", &raw.whole_max, &mut timeouts.whole_ms_max)?;
+    Ok(timeouts)
+}
+
+fn quirks(
+    raw: Option<&RawQuirks>,
+    mut quirks: Quirks,
+    source: &Source<'_>,
+) -> Result<Quirks, ConfigError> {
+    let Some(raw) = raw else { return Ok(quirks) };
+    let set = |quirk: &mut bool, value: Option<bool>| *quirk = value.unwrap_or(*quirk);
+    set(&mut quirks.cache_marks, raw.cache_marks);
+    set(&mut quirks.bearer, raw.bearer);
+    set(&mut quirks.stream_options, raw.stream_options);
+    if let Some(field) = &raw.output_limit_field {
+        const FIELDS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+        let name = source.text(field)?;
+        quirks.output_limit_field =
+            FIELDS.into_iter().find(|known| *known == name).ok_or_else(|| {
+                let hint = near(&name, &FIELDS);
+                source.wrong(field, format!("output_limit_field: `{name}` is not known{hint}"))
+            })?;
+    }
+    if let Some(field) = &raw.reasoning_echo {
+        quirks.reasoning_echo = Some(source.text(field)?);
+    }
+    Ok(quirks)
+}

@@ -1,0 +1,171 @@
+//! A YAML file that is being read: its places, its variables, and its errors in our words.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use serde_saphyr::{Error as YamlError, Location, Spanned};
+
+use super::{
+    Ceiling, ConfigError, Figure, Place, Variables,
+    substitute::{SubstituteError, substitute},
+};
+
+/// A text with its place.
+pub(crate) type Text = Spanned<String>;
+
+/// A figure as it is written, with its place; `None` for `null`.
+pub(crate) type Scalar = Spanned<Option<String>>;
+
+/// The file that is read.
+pub(crate) struct Source<'a> {
+    path: PathBuf,
+    /// What `${NAME}` in texts stands for; without it texts are taken as they are.
+    variables: Option<&'a Variables>,
+}
+
+impl<'a> Source<'a> {
+    /// The file at `path`.
+    pub(crate) fn new(path: PathBuf, variables: Option<&'a Variables>) -> Self {
+        Self { path, variables }
+    }
+
+    /// The path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the file says; nothing when there is none.
+    pub(crate) fn parse_if_there<T: DeserializeOwned + Default>(&self) -> Result<T, ConfigError> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => self.parse(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
+            Err(error) => Err(ConfigError::unreadable(&self.path, error)),
+        }
+    }
+
+    /// What `text`, the content of the file, says.
+    pub(crate) fn parse<T: DeserializeOwned>(&self, text: &str) -> Result<T, ConfigError> {
+        let options = serde_saphyr::options! { with_snippet: false };
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| self.error(&error))
+    }
+
+    /// The text, its variables replaced.
+    pub(crate) fn text(&self, text: &Text) -> Result<String, ConfigError> {
+        self.substituted(&text.value, text.referenced)
+    }
+
+    /// The value, the variables in all its texts replaced.
+    pub(crate) fn object(
+        &self,
+        object: &Spanned<Map<String, Value>>,
+    ) -> Result<Map<String, Value>, ConfigError> {
+        let fields = object.value.clone().into_iter();
+        fields.map(|(key, value)| Ok((key, self.value(value, object.referenced)?))).collect()
+    }
+
+    fn value(&self, value: Value, at: Location) -> Result<Value, ConfigError> {
+        match value {
+            Value::String(text) => self.substituted(&text, at).map(Value::String),
+            Value::Array(items) => {
+                items.into_iter().map(|item| self.value(item, at)).collect::<Result<_, _>>()
+            }
+            Value::Object(fields) => {
+                let fields = fields.into_iter();
+                let fields: Result<Map<_, _>, _> =
+                    fields.map(|(key, value)| Ok((key, self.value(value, at)?))).collect();
+                fields.map(Value::Object)
+            }
+            plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => Ok(plain),
+        }
+    }
+
+    /// The figure at `key`, if one is given.
+    pub(crate) fn figure<T: Figure>(
+        &self,
+        key: &str,
+        scalar: Option<&Scalar>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(scalar) = scalar else { return Ok(None) };
+        let text = scalar.value.as_deref().unwrap_or("null");
+        let text = self.substituted(text, scalar.referenced)?;
+        T::read(&text).map(Some).map_err(|why| self.wrong(scalar, format!("{key}: {why}")))
+    }
+
+    /// The limit at `key`, if one is given; `null` lifts it.
+    pub(crate) fn ceiling<T: Figure>(
+        &self,
+        key: &str,
+        scalar: Option<&Scalar>,
+    ) -> Result<Option<Ceiling<T>>, ConfigError> {
+        match scalar {
+            Some(Spanned { value: None, .. }) => Ok(Some(Ceiling::Lifted)),
+            scalar => self.figure(key, scalar),
+        }
+    }
+
+    /// An error at a value.
+    pub(crate) fn wrong<T>(&self, at: &Spanned<T>, why: impl Into<String>) -> ConfigError {
+        ConfigError::Wrong { at: self.place(at.referenced), why: why.into() }
+    }
+
+    fn substituted(&self, text: &str, at: Location) -> Result<String, ConfigError> {
+        let Some(variables) = self.variables else { return Ok(text.to_owned()) };
+        substitute(text, |name| variables.get(name)).map_err(|error| match error {
+            SubstituteError::Unset(name) => ConfigError::Unset {
+                at: self.place(at),
+                name,
+                env_file: variables.env_file().to_owned(),
+            },
+            error => ConfigError::Wrong { at: self.place(at), why: error.to_string() },
+        })
+    }
+
+    fn place(&self, at: Location) -> Place {
+        Place { path: self.path.clone(), line: at.line(), column: at.column() }
+    }
+
+    fn error(&self, error: &YamlError) -> ConfigError {
+        let at = self.place(error.location().unwrap_or(Location::UNKNOWN));
+        let why = match error.without_snippet() {
+            YamlError::SerdeUnknownField { field, expected, .. } => {
+                let hint = near(field, expected);
+                return ConfigError::UnknownKey { at, key: field.clone(), hint };
+            }
+            YamlError::SerdeUnknownVariant { variant, expected, .. } => {
+                format!("`{variant}` is not known here{}", near(variant, expected))
+            }
+            YamlError::SerdeMissingField { field, .. } => format!("`{field}` is missing"),
+            YamlError::DuplicateMappingKey { key: Some(key), .. } => {
+                format!("`{key}` stands here twice")
+            }
+            YamlError::MultipleDocuments { .. } => "there must be one document only".to_owned(),
+            other => {
+                // Its own words end with the place, which stands at the beginning of ours.
+                let words = other.to_string();
+                let end = format!(" at line {}, column {}", at.line, at.column);
+                words.strip_suffix(&end).unwrap_or(&words).to_owned()
+            }
+        };
+        ConfigError::Wrong { at, why }
+    }
+}
+
+/// A hint for a word that is not known: the nearest of those that are, or all of them.
+pub(crate) fn near(word: &str, known: &[impl AsRef<str>]) -> String {
+    let distance = |known: &str| strsim::damerau_levenshtein(word, known);
+    let nearest = known.iter().map(AsRef::as_ref).min_by_key(|known| distance(known));
+    match nearest {
+        Some(nearest) if distance(nearest) * 3 <= nearest.len().max(3) => {
+            format!("; did you mean `{nearest}`?")
+        }
+        Some(_) => {
+            let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
+            format!("; there are: {}", known.join(", "))
+        }
+        None => String::new(),
+    }
+}

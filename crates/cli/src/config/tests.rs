@@ -1,0 +1,333 @@
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use inspan_core::budget::Limits;
+use inspan_providers::{KeySource, Quirks, Timeouts, Wire};
+use secrecy::ExposeSecret;
+
+use super::*;
+
+/// A home folder with these files; `.env` is open to its owner only.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new(config: &str, env_file: &str) -> Self {
+        let home = Self(tempfile::tempdir().unwrap());
+        fs::write(home.path().join("config.yaml"), config).unwrap();
+        fs::write(home.path().join(".env"), env_file).unwrap();
+        home.set_mode(0o600);
+        home
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn set_mode(&self, mode: u32) {
+        fs::set_permissions(self.path().join(".env"), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn load(&self, environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        Config::load(self.path(), environment.iter().map(|(n, v)| (n.into(), v.into())).collect())
+    }
+
+    /// What the error says, with the home folder as `~`.
+    fn error(&self) -> String {
+        let error = self.load(&[("HOST", "box")]).unwrap_err();
+        error.to_string().replace(&self.path().display().to_string(), "~")
+    }
+}
+
+fn load(config: &str) -> Config {
+    Home::new(config, "").load(&[]).unwrap()
+}
+
+fn server<'a>(config: &'a Config, name: &str) -> &'a Server {
+    config.servers.iter().find(|server| server.name == name).unwrap()
+}
+
+#[test]
+fn nothing_need_be_there() {
+    let home = tempfile::tempdir().unwrap();
+    let config = Config::load(&home.path().join("missing"), vec![]).unwrap();
+    let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(names, ["anthropic", "openai", "ollama"]);
+    assert_eq!((config.model, config.limits), (None, LimitsPatch::default()));
+    assert_eq!(config.models, BTreeMap::new());
+    // Sections of which all lines are comments.
+    assert_eq!(load("model:\nproviders:\nmodels:\nlimits:\n").limits, LimitsPatch::default());
+}
+
+#[test]
+fn mistakes_are_told_with_place_and_remedy() {
+    let table = [
+        (
+            "model: a\nproviders:\n  x:\n    wire: openai\nlimits:\n  calls_max: 3\n  rounds_mx: 8\n",
+            "~/config.yaml:7:3: unknown key `rounds_mx`; did you mean `rounds_max`?",
+        ),
+        (
+            "colour: red\n",
+            "~/config.yaml:1:1: unknown key `colour`; there are: model, providers, models, limits",
+        ),
+        (
+            "limits:\n  rounds_max: many\n",
+            "~/config.yaml:2:15: rounds_max: `many` is not a whole number",
+        ),
+        (
+            "limits: { rounds_max: -1 }\n",
+            "~/config.yaml:1:23: rounds_max: `-1` is not a whole number",
+        ),
+        (
+            "limits: { rounds_max: none }",
+            "~/config.yaml:1:23: rounds_max: `none` is not a whole number",
+        ),
+        ("limits: { rounds_max: [8] }", "~/config.yaml:1:23: expected string scalar"),
+        (
+            "limits: { rounds_max: 4294967296 }",
+            "~/config.yaml:1:23: rounds_max: `4294967296` is too large; the most is 4294967295",
+        ),
+        (
+            "limits: { tokens_max: 1.5 }",
+            "~/config.yaml:1:23: tokens_max: `1.5` is not a whole number, nor `none`",
+        ),
+        (
+            "limits: { time_max: 10 }",
+            "~/config.yaml:1:21: time_max: `10` is not a duration like 90s, 10m or 1h30m, nor `none`",
+        ),
+        (
+            "limits: { cost_max_usd: $2 }",
+            "~/config.yaml:1:25: cost_max_usd: `$2` is not an amount in US dollars like 2.50, nor `none`",
+        ),
+        ("limits: 8", "~/config.yaml:1:9: expected mapping start"),
+        ("model: a\nmodel: b\n", "~/config.yaml:2:1: `model` stands here twice"),
+        ("model: 'a\n", "~/config.yaml:1:8: unclosed quote"),
+        ("model: a\n---\nmodel: b\n", "~/config.yaml:3:1: there must be one document only"),
+        (
+            "providers:\n  box:\n    base_url: http://box/v1\n",
+            "~/config.yaml:3:5: the provider `box` needs `wire`",
+        ),
+        ("providers: { box: {} }", "~/config.yaml:1:19: the provider `box` needs `base_url`"),
+        (
+            "providers: { 'a b': { wire: openai, base_url: x } }",
+            "~/config.yaml:1:21: `a b` can't name a provider: it is written in NAME://MODEL",
+        ),
+        (
+            "providers:\n  openai:\n    wire: opnai\n",
+            "~/config.yaml:3:11: wire: `opnai` is not known; did you mean `openai`?",
+        ),
+        (
+            "providers: { openai: { quirks: { output_limit_field: tokens } } }",
+            "~/config.yaml:1:54: output_limit_field: `tokens` is not known; there are: max_tokens, \
+             max_completion_tokens",
+        ),
+        (
+            "providers:\n  openai:\n    key_env: A\n    key: b\n",
+            "~/config.yaml:4:10: there are both `key` and `key_env`: keep one of them",
+        ),
+        (
+            "providers:\n  openai:\n    key: ${MY_KEY}\n",
+            "~/config.yaml:3:10: the variable MY_KEY is not set; set it in the environment or in \
+             ~/.env, or write ${MY_KEY:-DEFAULT}",
+        ),
+        (
+            "providers:\n  openai:\n    extra: { user: ['${WHO}'] }\n",
+            "~/config.yaml:3:12: the variable WHO is not set; set it in the environment or in \
+             ~/.env, or write ${WHO:-DEFAULT}",
+        ),
+        (
+            "model: ollama://${HOST?x}",
+            "~/config.yaml:1:8: `${HOST?x}` is neither ${NAME} nor ${NAME:-DEFAULT}; write $$ for \
+             a plain $",
+        ),
+        ("model: ${HOST", "~/config.yaml:1:8: a `${` is not closed; write $$ for a plain $"),
+        ("models: { qwen: {} }", "~/config.yaml:1:17: `qwen` is no model: write SERVER://MODEL"),
+        (
+            "models: { 'a://b': { price: { input: 1 } } }",
+            "~/config.yaml:1:29: a price needs `output`",
+        ),
+    ];
+    for (config, message) in table {
+        assert_eq!(Home::new(config, "").error(), message, "{config}");
+    }
+}
+
+#[test]
+fn an_env_file_open_to_others_is_refused() {
+    let home = Home::new("", "KEY=s3cret-value\n");
+    for mode in [0o640, 0o604, 0o644, 0o660, 0o620] {
+        home.set_mode(mode);
+        assert_eq!(
+            home.error(),
+            "~/.env holds keys and other users can get at it; run: chmod 600 ~/.env"
+        );
+    }
+    for mode in [0o600, 0o400] {
+        home.set_mode(mode);
+        assert_eq!(home.load(&[]).unwrap().variables.get("KEY").unwrap(), "s3cret-value");
+    }
+    let spaced = ConfigError::OpenToOthers { path: "/home/my home/.env".into() };
+    assert_eq!(
+        spaced.to_string(),
+        "/home/my home/.env holds keys and other users can get at it; run: chmod 600 '/home/my \
+         home/.env'"
+    );
+}
+
+#[test]
+fn a_bad_line_of_the_env_file_is_named_and_not_shown() {
+    let why = "this is no variable: write NAME=VALUE, a value with spaces or $ in single quotes";
+    for (text, line) in [("A=b\n\nsk-secret\n", 3), ("A=b\n  B 'sk-secret\n", 2), ("=x", 1)] {
+        assert_eq!(Home::new("", text).error(), format!("~/.env:{line}: {why}"));
+    }
+}
+
+#[test]
+fn the_environment_counts_before_the_env_file() {
+    let env_file = "A=file\nB='from $ file'\nexport C=\"x y\" # note\n";
+    let config = Home::new("", env_file).load(&[("A", "outside"), ("D", "")]).unwrap();
+    let get = |name: &str| config.variables.get(name);
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(["A", "B", "C"].map(get), [text("outside"), text("from $ file"), text("x y")]);
+    assert_eq!(["D", "E"].map(get), [text(""), None]);
+}
+
+#[test]
+fn providers_become_servers() {
+    let yaml = "\
+model: box://${MODEL:-qwen}
+providers:
+  box:
+    wire: openai
+    base_url: http://${HOST}:8080/v1
+    key: ${BOX_KEY}
+    timeouts: { first_max: 90s, whole_max: 1h }
+    quirks: { output_limit_field: max_completion_tokens, reasoning_echo: reasoning_content }
+    extra: { temperature: 0.2, stop: ['${HOST}', $$] }
+  far: { wire: anthropic, base_url: https://far.example, key_env: FAR_KEY }
+  openai: { base_url: http://localhost:1234/v1 }
+";
+    let home = Home::new(yaml, "BOX_KEY=sk-box-key-123\nOPENAI_BASE_URL=http://elsewhere\n");
+    let config = home.load(&[("HOST", "box.local"), ("FAR_KEY", "far-key-456")]).unwrap();
+    assert_eq!(config.model.as_deref(), Some("box://qwen"));
+
+    let r#box = server(&config, "box");
+    assert_eq!(
+        (r#box.wire, r#box.base_url.as_str()),
+        (Wire::OpenAiChat, "http://box.local:8080/v1")
+    );
+    let KeySource::Fixed(key) = &r#box.key else { panic!("{:?}", r#box.key) };
+    assert_eq!(key.expose_secret(), "sk-box-key-123");
+    let timeouts = Timeouts { first_ms_max: 90_000, whole_ms_max: 3_600_000, ..Timeouts::LOCAL };
+    assert_eq!(r#box.timeouts, timeouts);
+    let quirks = Quirks {
+        output_limit_field: "max_completion_tokens",
+        reasoning_echo: Some("reasoning_content".to_owned()),
+        ..Quirks::COMPATIBLE
+    };
+    assert_eq!(r#box.quirks, quirks);
+    let extra = serde_json::json!({ "temperature": 0.2, "stop": ["box.local", "$"] });
+    assert_eq!(serde_json::Value::from(r#box.extra.clone()), extra);
+
+    let far = server(&config, "far");
+    assert_eq!((far.wire, far.timeouts), (Wire::AnthropicMessages, Timeouts::REMOTE));
+    assert_eq!(far.check_key(), Ok(()));
+
+    let openai = server(&config, "openai");
+    assert_eq!(
+        (openai.wire, openai.base_url.as_str()),
+        (Wire::OpenAiChat, "http://localhost:1234/v1")
+    );
+    assert_eq!((openai.timeouts, &openai.quirks), (Timeouts::LOCAL, &Quirks::OPENAI));
+    // A server on this machine need not have a key.
+    assert_eq!(openai.check_key(), Ok(()));
+}
+
+#[test]
+fn every_known_secret_is_masked_and_printed_by_nothing() {
+    let yaml = "\
+providers:
+  box: { wire: openai, base_url: http://box/v1, key: literal-key-1 }
+  far: { wire: openai, base_url: http://far/v1, key_env: FAR_KEY }
+";
+    let home = Home::new(yaml, "A=file-value-1\nOPENAI_BASE_URL=http://elsewhere\n");
+    let environment = [
+        ("FAR_KEY", "far-key-456"),
+        ("ANTHROPIC_API_KEY", "anthropic-key-7"),
+        ("PLAIN", "plain-value"),
+    ];
+    let config = home.load(&environment).unwrap();
+    assert_eq!(
+        config.mask.text(
+            "literal-key-1 far-key-456 anthropic-key-7 file-value-1 plain-value http://elsewhere"
+        ),
+        "[masked] [masked] [masked] [masked] plain-value http://elsewhere"
+    );
+    let printed = format!("{config:?}");
+    assert_eq!(config.mask.text(&printed), printed);
+}
+
+#[test]
+fn limits_are_changed_lifted_and_left() {
+    let yaml = "\
+limits:
+  rounds_max: 8
+  tokens_max: none
+  cost_max_usd: 2.00
+  time_max: 10m
+  calls_at_once_max: 0
+  output_tokens_max: 16_000
+";
+    let mut limits = Limits::session();
+    load(yaml).limits.apply(&mut limits);
+    let expected = Limits {
+        rounds_max: 8,
+        tokens_max: None,
+        cost_max_nano_usd: Some(2_000_000_000),
+        time_ms_max: Some(600_000),
+        calls_at_once_max: 0,
+        output_tokens_max: 16_000,
+        ..Limits::session()
+    };
+    assert_eq!(limits, expected);
+
+    load("limits: { tokens_max: 0, cost_max_usd: null, time_max: ~ }").limits.apply(&mut limits);
+    let expected =
+        Limits { tokens_max: Some(0), cost_max_nano_usd: None, time_ms_max: None, ..expected };
+    assert_eq!(limits, expected);
+}
+
+#[test]
+fn models_have_windows_and_prices() {
+    let yaml = "\
+models:
+  anthropic://claude-x:
+    window_tokens_max: 200_000
+    output_tokens_max: 64000
+    price: { input: 3, output: 15.00, cache_read: 0.30, cache_write: 3.75 }
+  openai://small: { price: { input: 0.0375, output: 0.15 } }
+  ollama://qwen: { window_tokens_max: 8192 }
+";
+    let expected = [
+        (
+            "anthropic://claude-x",
+            ModelFacts {
+                window_tokens_max: Some(200_000),
+                output_tokens_max: Some(64_000),
+                price: Some(Price {
+                    input: 3_000,
+                    output: 15_000,
+                    cache_read: 300,
+                    cache_write: 3_750,
+                }),
+            },
+        ),
+        ("ollama://qwen", ModelFacts { window_tokens_max: Some(8_192), ..ModelFacts::default() }),
+        (
+            "openai://small",
+            ModelFacts {
+                price: Some(Price { input: 38, output: 150, cache_read: 38, cache_write: 38 }),
+                ..ModelFacts::default()
+            },
+        ),
+    ];
+    assert_eq!(load(yaml).models, expected.map(|(url, facts)| (url.to_owned(), facts)).into());
+}
