@@ -1,5 +1,3 @@
-use std::os::unix::fs::PermissionsExt;
-
 use inspan_core::{
     effects::{Effects, Repeat},
     message::{CallId, ToolResult},
@@ -98,7 +96,7 @@ tools:
   send:
     description: Sends.
     input: { type: object, properties: { to: { type: string } } }
-    command: [./send.sh, now]
+    command: [./shell, send.sh, now]
     effects: [sends, spends]
     repeat: probe
     probe: [sh, asked.sh]
@@ -110,11 +108,11 @@ tools:
 ";
     let folder = folder(&[
         ("agent.yaml", yaml),
-        ("send.sh", "#!/bin/sh\necho '{\"content\": \"'$1'\", \"state\": {\"accepted\": \"7\"}}'"),
+        ("send.sh", "echo '{\"content\": \"'$1'\", \"state\": {\"accepted\": \"7\"}}'"),
         ("asked.sh", "echo done before"),
     ]);
-    let script = folder.path().join("send.sh");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    // A link: a program that was just written may be held open by a fork of another test.
+    std::os::unix::fs::symlink("/bin/sh", folder.path().join("shell")).unwrap();
     let agent = Agent::load(folder.path(), &given()).unwrap();
 
     let names: Vec<String> = agent.tools.iter().map(|tool| tool.spec().name.clone()).collect();

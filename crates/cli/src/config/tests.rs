@@ -66,7 +66,8 @@ fn mistakes_are_told_with_place_and_remedy() {
         ),
         (
             "colour: red\n",
-            "~/config.yaml:1:1: unknown key `colour`; there are: model, providers, models, limits",
+            "~/config.yaml:1:1: unknown key `colour`; there are: model, providers, models, \
+             limits",
         ),
         (
             "limits:\n  rounds_max: many\n",
@@ -91,11 +92,13 @@ fn mistakes_are_told_with_place_and_remedy() {
         ),
         (
             "limits: { time_max: 10 }",
-            "~/config.yaml:1:21: time_max: `10` is not a duration like 90s, 10m or 1h30m, nor `none`",
+            "~/config.yaml:1:21: time_max: `10` is not a duration like 90s, 10m or 1h30m, nor \
+             `none`",
         ),
         (
             "limits: { cost_max_usd: $2 }",
-            "~/config.yaml:1:25: cost_max_usd: `$2` is not an amount in US dollars like 2.50, nor `none`",
+            "~/config.yaml:1:25: cost_max_usd: `$2` is not an amount in US dollars like 2.50, nor \
+             `none`",
         ),
         ("limits: 8", "~/config.yaml:1:9: expected mapping start"),
         ("model: a\nmodel: b\n", "~/config.yaml:2:1: `model` stands here twice"),

@@ -49,7 +49,8 @@ mod system {
                 let _ = kill_process_group(*group, Signal::KILL);
                 ended.insert(group.as_raw_nonzero());
             }
-            if found.is_empty() || !wait_for(&handles, until) {
+            let in_time = wait_for(&handles, until) && Instant::now() < until;
+            if found.is_empty() || !in_time {
                 return ended.len();
             }
         }
