@@ -1,8 +1,17 @@
 //! The pages speak of what there is.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use inspan_core::{Event, event::Stop, message::How};
+use inspan_core::{
+    Event,
+    budget::Limits,
+    event::Stop,
+    message::How,
+    words::{dollars, duration},
+};
 
 use crate::{crate_names, list, read, root};
 
@@ -98,4 +107,54 @@ fn every_decision_is_in_the_list() {
 fn the_test_command_is_named_where_it_is_used() {
     assert!(read("README.md").contains("./test"));
     assert!(read(".ci/run").contains("/test\""));
+}
+
+/// What the command says of itself, its line ends as spaces.
+fn help(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_inspan"))
+        .args(arguments)
+        .arg("--help")
+        .output()
+        .expect("the command runs");
+    String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_readme_names_every_command() {
+    let cells = first_cells("README.md", "## The command");
+    let told: Vec<_> = cells.iter().filter_map(|cell| cell.split(' ').nth(1)).collect();
+    let output = Command::new(env!("CARGO_BIN_EXE_inspan")).output().expect("the command runs");
+    let help = String::from_utf8_lossy(&output.stderr);
+    let listed: Vec<_> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .map_while(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert_eq!(told, listed);
+}
+
+#[test]
+fn every_limit_is_a_flag_with_its_default() {
+    let help = help(&["run"]);
+    let limits = Limits::session();
+    let defaults = [
+        ("rounds-max", limits.rounds_max.to_string()),
+        ("tokens-max", limits.tokens_max.map_or("none".to_owned(), |max| max.to_string())),
+        ("cost-max-usd", limits.cost_max_nano_usd.map_or("none".to_owned(), dollars)),
+        ("time-max", limits.time_ms_max.map_or("none".to_owned(), duration)),
+        ("calls-max", limits.calls_max.to_string()),
+        ("calls-at-once-max", limits.calls_at_once_max.to_string()),
+        ("retries-max", limits.retries_max.to_string()),
+        ("output-tokens-max", limits.output_tokens_max.to_string()),
+    ];
+    for (flag, default) in &defaults {
+        let about =
+            help.split(&format!("--{flag} ")).nth(1).and_then(|rest| rest.split(']').next());
+        let told = about.and_then(|about| about.split("[default: ").nth(1));
+        assert_eq!(told, Some(default.as_str()), "--{flag}");
+    }
+    let names = first_cells("docs/limits.md", "## Limits of a turn");
+    assert_eq!(names, defaults.map(|(flag, _)| flag.replace('-', "_")));
 }
