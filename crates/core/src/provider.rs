@@ -44,6 +44,21 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
+    /// All classes.
+    pub const ALL: [Self; 11] = [
+        Self::Overloaded,
+        Self::RateLimited,
+        Self::Quota,
+        Self::Auth,
+        Self::TooLong,
+        Self::BadRequest,
+        Self::Network,
+        Self::Stalled,
+        Self::Interrupted,
+        Self::Cancelled,
+        Self::TimeLimit,
+    ];
+
     /// The word in the log and the trace.
     pub fn as_str(self) -> &'static str {
         match self {

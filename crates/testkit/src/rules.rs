@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use inspan_core::{
     message::{CallId, Content, Reply, ReplyPart},
     prompt::{Message, UserMessage},
+    tool::ToolSpec,
 };
 
 /// Checks the messages of one request as they come. Sealed messages are taken with
@@ -110,6 +111,9 @@ impl Rules {
                 }
                 ReplyPart::Call(call) if !call.complete => {
                     return Err(format!("half a call: {}", call.id));
+                }
+                ReplyPart::Call(call) if call.name != ToolSpec::sendable_name(&call.name) => {
+                    return Err(format!("the name {:?}", call.name));
                 }
                 ReplyPart::Text { .. } | ReplyPart::Reasoning(_) | ReplyPart::Call(_) => {}
             }

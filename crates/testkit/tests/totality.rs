@@ -258,7 +258,7 @@ fn part() -> impl Strategy<Value = ReplyPart> {
         any::<bool>().prop_map(|signed| {
             ReplyPart::Reasoning(Reasoning { text: String::new(), raw: "{}".to_owned(), signed })
         }),
-        (call_id(), select(vec!["look", "pay", ""]), any::<bool>()).prop_map(
+        (call_id(), select(vec!["look", "web.search", ""]), any::<bool>()).prop_map(
             |(id, name, complete)| {
                 let (name, arguments) = (name.to_owned(), "{\"half".to_owned());
                 ReplyPart::Call(ToolCall { id, provider_id: None, name, arguments, complete })
