@@ -1,9 +1,6 @@
 //! A YAML file that is being read: its places, its variables, and its errors in our words.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -31,11 +28,6 @@ impl<'a> Source<'a> {
     /// The file at `path`.
     pub(crate) fn new(path: PathBuf, variables: Option<&'a Variables>) -> Self {
         Self { path, variables }
-    }
-
-    /// The path of the file.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// What the file says; nothing when there is none.
