@@ -104,9 +104,9 @@ impl Progress {
         let rest = self.text.rest();
         self.stream(&rest, out);
         self.end_line(out);
-        // In a pipe, what the model says beside its calls is shown when it is whole.
+        // What the model says beside its calls and was not streamed is shown when it is whole.
         let said = replied.reply.text();
-        if !out.is_terminal && replied.reply.calls().next().is_some() && !said.trim().is_empty() {
+        if !self.streamed && replied.reply.calls().next().is_some() && !said.trim().is_empty() {
             out.progress(&format!("{}\n", out.shown(said.trim())));
         }
     }

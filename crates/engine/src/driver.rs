@@ -29,7 +29,8 @@ use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::{
     effects::{
-        AbortSignal, Done, ModelDone, ModelEnd, ask_model, for_the_log, run_tool, usage_of_cut,
+        AbortSignal, Clients, Done, ModelDone, ModelEnd, ask_model, for_the_log, run_tool,
+        usage_of_cut,
     },
     judge::judge,
     request::Rendered,
@@ -71,6 +72,8 @@ pub(crate) struct Driver {
     commits: FuturesOrdered<Commit>,
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
     abort: watch::Sender<Option<Abort>>,
+    /// The last entry that clients were told.
+    told: watch::Sender<u64>,
     rendered: Rendered,
 }
 
@@ -90,6 +93,7 @@ impl Driver {
             commits: FuturesOrdered::new(),
             under_way: FuturesUnordered::new(),
             abort: watch::Sender::new(None),
+            told: watch::Sender::new(0),
             rendered: Rendered::default(),
         }
     }
@@ -171,6 +175,7 @@ impl Driver {
         for entry in commit.0.iter() {
             // Without a client there is nobody to tell.
             let _ = self.updates.send(Update::Entry(Arc::new(entry.clone())));
+            self.told.send_replace(entry.seq);
         }
         Ok(())
     }
@@ -189,8 +194,9 @@ impl Driver {
                             started.output_tokens_max,
                         )
                         .await;
-                    let updates = self.updates.clone();
-                    ask_model(self.setup.provider.clone(), request, updates, signal).boxed()
+                    let clients =
+                        Clients::new(self.updates.clone(), self.told.subscribe(), self.stored.seq);
+                    ask_model(self.setup.provider.clone(), request, clients, signal).boxed()
                 }
                 Announced::Tool(started) => self.tool_work(started, signal),
             };

@@ -68,7 +68,7 @@ async fn or_abort<T>(work: impl Future<Output = T>, signal: &mut AbortSignal) ->
 pub(crate) async fn ask_model(
     provider: Arc<dyn Provider>,
     request: Request,
-    updates: broadcast::Sender<Update>,
+    mut clients: Clients,
     mut signal: AbortSignal,
 ) -> Done {
     let began = Instant::now();
@@ -76,19 +76,20 @@ pub(crate) async fn ask_model(
     let mut built = ReplyBuilder::default();
     let mut stream = provider.stream(request);
     let end = loop {
-        let event = match or_abort(stream.next(), &mut signal).await {
-            Ok(Some(event)) => event,
-            Ok(None) => break ModelEnd::Failed(no_end()),
-            Err(why) => break ModelEnd::Aborted(why),
+        let event = tokio::select! {
+            biased;
+            event = stream.next() => event,
+            why = aborted(&mut signal) => break ModelEnd::Aborted(why),
+            () = clients.may_hear() => continue,
         };
+        let Some(event) = event else { break ModelEnd::Failed(no_end()) };
         built.apply(&event);
         match event {
             ModelEvent::Finished(stop) => break ModelEnd::Finished(stop),
             ModelEvent::Failed(error) => break ModelEnd::Failed(error),
             ModelEvent::Delta { part, delta } => {
                 first_ms.get_or_insert_with(|| elapsed_ms(began));
-                // Without a client there is nobody to tell.
-                let _ = updates.send(Update::Delta { part, delta });
+                clients.tell(Update::Delta { part, delta });
             }
             ModelEvent::Started { .. }
             | ModelEvent::PartFinished { .. }
@@ -97,6 +98,50 @@ pub(crate) async fn ask_model(
     };
     let ms = elapsed_ms(began);
     Done::Model(ModelDone { built, end, first_ms: first_ms.unwrap_or(ms), ms })
+}
+
+/// Those who follow the session, for one model call. They hear of an answer only after the entry
+/// that announces the call, which may still be on its way to the store when the answer begins.
+pub(crate) struct Clients {
+    updates: broadcast::Sender<Update>,
+    /// The last entry that clients were told.
+    told: watch::Receiver<u64>,
+    /// The entry that announces the call.
+    announced: u64,
+    waiting: Vec<Update>,
+}
+
+impl Clients {
+    pub(crate) fn new(
+        updates: broadcast::Sender<Update>,
+        told: watch::Receiver<u64>,
+        announced: u64,
+    ) -> Self {
+        Self { updates, told, announced, waiting: Vec::new() }
+    }
+
+    fn tell(&mut self, update: Update) {
+        self.waiting.push(update);
+        if *self.told.borrow() >= self.announced {
+            self.hand_over();
+        }
+    }
+
+    /// Returns when something waited, and clients may hear it now.
+    async fn may_hear(&mut self) {
+        let announced = self.announced;
+        if self.waiting.is_empty() || self.told.wait_for(|told| *told >= announced).await.is_err() {
+            return std::future::pending().await;
+        }
+        self.hand_over();
+    }
+
+    fn hand_over(&mut self) {
+        for update in self.waiting.drain(..) {
+            // Without a client there is nobody to tell.
+            let _ = self.updates.send(update);
+        }
+    }
 }
 
 fn no_end() -> ModelError {

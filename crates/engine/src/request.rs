@@ -14,7 +14,8 @@ use inspan_core::{
 /// The bytes of the segments of one session for one provider.
 #[derive(Default)]
 pub(crate) struct Rendered {
-    head: Option<(Arc<[u8]>, Arc<[u8]>)>,
+    tools: Option<Arc<[u8]>>,
+    system: Option<Arc<[u8]>>,
     messages: Vec<Arc<[u8]>>,
 }
 
@@ -34,11 +35,9 @@ impl Rendered {
             let bytes = provider.render(Segment::Message(message), &pictures);
             self.messages.push(bytes.into());
         }
-        let (tools, system) = self.head.get_or_insert_with(|| {
-            let tools = provider.render(Segment::Tools(projection.tools), &pictures);
-            let system = provider.render(Segment::System(projection.system), &pictures);
-            (tools.into(), system.into())
-        });
+        let head = |segment| Arc::from(provider.render(segment, &pictures));
+        let tools = self.tools.get_or_insert_with(|| head(Segment::Tools(projection.tools)));
+        let system = self.system.get_or_insert_with(|| head(Segment::System(projection.system)));
         Request {
             tools: tools.clone(),
             system: system.clone(),

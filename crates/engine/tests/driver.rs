@@ -6,13 +6,15 @@ use std::{sync::Arc, time::Duration};
 
 use common::{Counting, Does, Says, Witness, World, in_short, say, until, until_stop};
 use inspan_core::{
-    Event,
+    Entry, Event,
     effects::Repeat,
-    gate::{Choice, Verdict},
+    event::Head,
+    gate::{BoxFuture, Choice, Verdict},
     message::ReplyStop,
-    provider::ErrorClass,
+    provider::{Delta, ErrorClass},
+    store::{Claim, SessionId, SessionRow, Store, StoreError},
 };
-use inspan_engine::{Command, Session, SessionError};
+use inspan_engine::{Command, Session, SessionError, Update};
 use inspan_testkit::model::Answer;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -147,7 +149,7 @@ async fn a_person_answers_once_for_the_session_or_no() {
     let mut choices = [Choice::Once, Choice::No, Choice::Session].into_iter();
     let mut asked = Vec::new();
     while let Some(update) = updates.next().await.unwrap() {
-        let inspan_engine::Update::Entry(entry) = update else { continue };
+        let Update::Entry(entry) = update else { continue };
         match &entry.event {
             Event::PermissionAsked(e) => {
                 asked.push((e.why.clone(), e.arguments.to_string()));
@@ -187,7 +189,7 @@ async fn cancel_in_the_middle_of_a_stream_keeps_the_text() {
     let (session, _ended) = world.start().await;
     say(&session, "Go").await;
     let mut updates = session.updates(0);
-    while !matches!(updates.next().await.unwrap(), Some(inspan_engine::Update::Delta { .. })) {}
+    while !matches!(updates.next().await.unwrap(), Some(Update::Delta { .. })) {}
     session.submit(Command::Cancel).await;
     let log = until_stop(&session).await;
     assert_eq!(
@@ -392,7 +394,7 @@ async fn a_client_that_comes_late_sees_every_entry_once() {
     let mut updates = session.updates(first.len() as u64);
     let mut kinds = Vec::new();
     while kinds.last().map(String::as_str) != Some("TurnEnded") {
-        if let Some(inspan_engine::Update::Entry(entry)) = updates.next().await.unwrap() {
+        if let Some(Update::Entry(entry)) = updates.next().await.unwrap() {
             kinds.push(entry.event.kind().to_owned());
         }
     }
@@ -414,5 +416,83 @@ async fn what_can_not_start_says_why() {
         Some(
             "a cost limit needs the price of scripted://model: set it under `models`, or leave out the limit"
         )
+    );
+}
+
+/// A store whose commits take their time.
+struct Slow(inspan_store::Memory);
+
+impl Store for Slow {
+    fn create(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
+        self.0.create(session)
+    }
+
+    fn claim(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
+        self.0.claim(session)
+    }
+
+    fn append(
+        &self,
+        claim: &Claim,
+        after: Head,
+        entries: Arc<[Entry]>,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let append = self.0.append(claim, after, entries);
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            append.await
+        })
+    }
+
+    fn read(
+        &self,
+        session: &SessionId,
+        after: u64,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<Entry>, StoreError>> {
+        self.0.read(session, after, count_max)
+    }
+
+    fn sessions(
+        &self,
+        prefix: &str,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
+        self.0.sessions(prefix, count_max)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_hear_of_an_answer_after_the_entry_that_announces_it() {
+    // The first answer is whole before its announcement is durable: its entry says it all.
+    let store = Arc::new(Slow(inspan_store::Memory::new()));
+    let witness = Witness::default();
+    let calls = Answer::new().says("Wait.").asks("echo", "{}").ends(ReplyStop::End);
+    let world = World::on(store, [calls, Answer::new().says("Do").says("ne.").hangs()])
+        .tool(Counting::new("echo", Repeat::Pure, Does::Echo, &witness));
+    let (session, _ended) = world.start().await;
+    let mut updates = session.updates(2);
+    say(&session, "Go").await;
+    let mut heard = Vec::new();
+    while heard.last().map(String::as_str) != Some("delta ne.") {
+        heard.push(match updates.next().await.unwrap().unwrap() {
+            Update::Entry(entry) => entry.event.kind().to_owned(),
+            Update::Delta { delta: Delta::Text(text), .. } => format!("delta {text}"),
+            Update::Delta { .. } => "delta of a call".to_owned(),
+        });
+    }
+    assert_eq!(
+        heard,
+        [
+            "PromptSubmitted",
+            "RoundStarted",
+            "ModelReplied",
+            "GateJudged",
+            "ToolStarted",
+            "ToolFinished",
+            "RoundStarted",
+            "delta Do",
+            "delta ne."
+        ]
     );
 }

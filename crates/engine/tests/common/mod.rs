@@ -25,10 +25,10 @@ use serde_json::Value;
 use tokio::{sync::Notify, time::Instant};
 
 /// The day the tests are set on.
-pub const DAY_MS: i64 = 1_790_000_000_000;
+pub(crate) const DAY_MS: i64 = 1_790_000_000_000;
 
 /// A clock that goes with tokio's, which tests pause.
-pub struct PausedClock(Instant);
+pub(crate) struct PausedClock(Instant);
 
 impl Clock for PausedClock {
     fn now_ms(&self) -> i64 {
@@ -42,7 +42,7 @@ impl Clock for PausedClock {
 
 /// What a tool of the tests does.
 #[derive(Clone)]
-pub enum Does {
+pub(crate) enum Does {
     /// Gives its arguments back.
     Echo,
     /// Takes this long, then gives its arguments back.
@@ -56,27 +56,27 @@ pub enum Does {
 }
 
 /// A tool that counts, outside of every log, how often each call began and ended.
-pub struct Counting {
+pub(crate) struct Counting {
     spec: Arc<ToolSpec>,
     does: Does,
     probed: Option<Probed>,
-    pub witness: Witness,
+    pub(crate) witness: Witness,
 }
 
 /// `begin name(args)` and `end name(args)` in the order in which they happened.
 #[derive(Clone, Default)]
-pub struct Witness(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Witness(Arc<Mutex<Vec<String>>>);
 
 impl Witness {
-    pub fn saw(&self, what: String) {
+    pub(crate) fn saw(&self, what: String) {
         self.0.lock().unwrap().push(what);
     }
 
-    pub fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 
-    pub fn counts(&self) -> BTreeMap<String, usize> {
+    pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for what in self.all() {
             *counts.entry(what).or_default() += 1;
@@ -86,7 +86,7 @@ impl Witness {
 }
 
 impl Counting {
-    pub fn new(name: &str, repeat: Repeat, does: Does, witness: &Witness) -> Self {
+    pub(crate) fn new(name: &str, repeat: Repeat, does: Does, witness: &Witness) -> Self {
         let effects = if repeat == Repeat::Pure {
             Effects::NONE
         } else {
@@ -98,12 +98,12 @@ impl Counting {
         Self { spec: Arc::new(spec), does, probed: None, witness: witness.clone() }
     }
 
-    pub fn with(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {
         change(Arc::make_mut(&mut self.spec));
         self
     }
 
-    pub fn probed(mut self, probed: Probed) -> Self {
+    pub(crate) fn probed(mut self, probed: Probed) -> Self {
         self.probed = Some(probed);
         self
     }
@@ -149,7 +149,7 @@ impl Tool for Counting {
 }
 
 /// A gate that always says the same of one tool.
-pub struct Says(pub &'static str, pub Result<Verdict, String>);
+pub(crate) struct Says(pub(crate) &'static str, pub(crate) Result<Verdict, String>);
 
 impl Gate for Says {
     fn name(&self) -> &'static str {
@@ -163,18 +163,18 @@ impl Gate for Says {
 }
 
 /// A session's surroundings.
-pub struct World {
-    pub setup: Setup,
-    pub model: Arc<ScriptedModel>,
-    pub id: SessionId,
+pub(crate) struct World {
+    pub(crate) setup: Setup,
+    pub(crate) model: Arc<ScriptedModel>,
+    pub(crate) id: SessionId,
 }
 
 impl World {
-    pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
         Self::on(Arc::new(Memory::new()), answers)
     }
 
-    pub fn on(store: Arc<dyn Store>, answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn on(store: Arc<dyn Store>, answers: impl IntoIterator<Item = Answer>) -> Self {
         let model = Arc::new(ScriptedModel::new(answers));
         let setup = Setup {
             store,
@@ -204,27 +204,27 @@ impl World {
         Self { setup, model, id }
     }
 
-    pub fn tool(mut self, tool: Counting) -> Self {
+    pub(crate) fn tool(mut self, tool: Counting) -> Self {
         self.setup.tools.push(Arc::new(tool));
         self
     }
 
-    pub fn gate(mut self, gate: Says) -> Self {
+    pub(crate) fn gate(mut self, gate: Says) -> Self {
         self.setup.gates.push(Arc::new(gate));
         self
     }
 
-    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+    pub(crate) fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.setup.config.limits);
         self
     }
 
-    pub async fn start(&self) -> (Session, Ended) {
+    pub(crate) async fn start(&self) -> (Session, Ended) {
         Session::start(self.setup.clone(), self.id.clone()).await.unwrap()
     }
 
     /// Runs one prompt to the end of its turn and gives the log.
-    pub async fn run(&self, prompt: &str) -> Vec<Arc<Entry>> {
+    pub(crate) async fn run(&self, prompt: &str) -> Vec<Arc<Entry>> {
         let (session, ended) = self.start().await;
         say(&session, prompt).await;
         let log = until_stop(&session).await;
@@ -234,18 +234,18 @@ impl World {
     }
 }
 
-pub async fn say(session: &Session, prompt: &str) {
+pub(crate) async fn say(session: &Session, prompt: &str) {
     let content = vec![Content::text(prompt)];
     assert!(session.submit(Command::Prompt(content, Labels::default())).await);
 }
 
 /// The log up to the end of the first turn that ends.
-pub async fn until_stop(session: &Session) -> Vec<Arc<Entry>> {
+pub(crate) async fn until_stop(session: &Session) -> Vec<Arc<Entry>> {
     until(session, |event| matches!(event, Event::TurnEnded(_))).await
 }
 
 /// The log up to the first entry of that kind.
-pub async fn until(session: &Session, is_last: impl Fn(&Event) -> bool) -> Vec<Arc<Entry>> {
+pub(crate) async fn until(session: &Session, is_last: impl Fn(&Event) -> bool) -> Vec<Arc<Entry>> {
     let mut updates = session.updates(0);
     let mut log = Vec::new();
     while let Some(update) = updates.next().await.unwrap() {
@@ -261,7 +261,7 @@ pub async fn until(session: &Session, is_last: impl Fn(&Event) -> bool) -> Vec<A
 }
 
 /// The log in a few words an entry.
-pub fn in_short(log: &[Arc<Entry>]) -> Vec<String> {
+pub(crate) fn in_short(log: &[Arc<Entry>]) -> Vec<String> {
     log.iter()
         .map(|entry| match &entry.event {
             Event::ToolFinished(e) => {
