@@ -19,7 +19,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::updates::Update;
+use crate::{tools::cap, updates::Update};
 
 /// How something that was under way ended.
 pub(crate) enum Done {
@@ -201,7 +201,7 @@ pub(crate) async fn run_tool(
 pub(crate) fn for_the_log(mut result: ToolResult, mask: &Mask) -> ToolResult {
     for content in &mut result.content {
         if let Content::Text { text } = content {
-            *text = mask.text(text).into_owned();
+            *text = cap::for_the_log(text, mask);
         }
     }
     result.evidence = result.evidence.map(|evidence| {

@@ -419,6 +419,20 @@ async fn what_can_not_start_says_why() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_result_of_any_tool_is_capped() {
+    let witness = Witness::default();
+    let text = "ab".repeat(50_000);
+    let world = World::new([Answer::calls(&[("echo", json!({ "t": text }))]), Answer::text("Ok.")])
+        .tool(Counting::new("echo", Repeat::Pure, Does::Echo, &witness));
+    let log = world.run("Go").await;
+    let Event::ToolFinished(finished) = &log[7].event else { panic!("{:?}", log[7].event) };
+    let kept = finished.result.to_text();
+    let cut: Vec<&str> = kept.lines().collect();
+    assert_eq!((cut.len(), cut[1]), (3, "[34536 bytes left out here]"));
+    assert!(cut[0].starts_with("{\"t\":\"abab") && cut[2].ends_with("abab\"}"));
+}
+
 /// A store whose commits take their time.
 struct Slow(inspan_store::Memory);
 

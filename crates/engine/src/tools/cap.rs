@@ -2,10 +2,7 @@
 
 use std::collections::VecDeque;
 
-use inspan_core::mask::Mask;
-
-/// The most text in bytes that one output gives, the line about what was left out included.
-pub(super) const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+use inspan_core::{budget::RESULT_BYTES_MAX, mask::Mask};
 
 /// Bytes that the line about what was left out may take.
 const NOTE_BYTES_MAX: usize = 64;
@@ -13,6 +10,16 @@ const NOTE_BYTES_MAX: usize = 64;
 /// Bytes kept beyond each edge and never shown: a secret up to this length that the edge cuts is
 /// still whole when it is masked.
 const EDGE_BYTES: usize = 4 * 1024;
+
+/// The text of a result as it is kept: masked, of at most [`RESULT_BYTES_MAX`] bytes.
+pub(crate) fn for_the_log(text: &str, mask: &Mask) -> String {
+    if text.len() <= RESULT_BYTES_MAX {
+        return mask.text(text).into_owned();
+    }
+    let mut capped = Capped::ends();
+    capped.push(text.as_bytes());
+    capped.into_text(mask)
+}
 
 /// Bytes as they come, of which the first and the last are kept.
 #[derive(Debug)]
@@ -25,9 +32,9 @@ pub(super) struct Capped {
 }
 
 impl Capped {
-    /// Keeps the beginning and the end, [`OUTPUT_BYTES_MAX`] in all.
+    /// Keeps the beginning and the end, [`RESULT_BYTES_MAX`] in all.
     pub(super) fn ends() -> Self {
-        let half = OUTPUT_BYTES_MAX / 2;
+        let half = RESULT_BYTES_MAX / 2;
         Self::new(half, half - NOTE_BYTES_MAX)
     }
 
@@ -179,7 +186,7 @@ mod tests {
                 let invalid = input[0] == 0xff;
                 let bytes = [&b"abc"[..pad], &input].concat();
                 let text = text(&bytes, 999);
-                assert!(text.len() <= OUTPUT_BYTES_MAX, "{}", text.len());
+                assert!(text.len() <= RESULT_BYTES_MAX, "{}", text.len());
                 assert_eq!(text.contains('\u{fffd}'), invalid);
             }
         }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use inspan_core::{
+    budget::RESULT_BYTES_MAX,
     effects::Repeat,
     gate::BoxFuture,
     mask::Mask,
@@ -21,7 +22,7 @@ use serde_json::{Map, Value, json};
 pub use super::reap::reap;
 
 use super::{
-    cap::{Capped, OUTPUT_BYTES_MAX},
+    cap::Capped,
     process::{self, Ended, Program},
 };
 
@@ -198,7 +199,7 @@ impl Command {
 
     fn result_of_json(&self, output: Capped) -> Result<ToolResult, String> {
         if output.is_cut() {
-            return Err(format!("it is longer than {OUTPUT_BYTES_MAX} bytes"));
+            return Err(format!("it is longer than {RESULT_BYTES_MAX} bytes"));
         }
         let value = serde_json::from_slice(&output.into_bytes()).map_err(|e| e.to_string())?;
         let Value::Object(mut fields) = masked(&self.mask, value) else {

@@ -3,7 +3,7 @@
 //! A built-in tool exists for an agent only where its folder lists it. Any program can be a tool:
 //! see [`command`].
 
-mod cap;
+pub(crate) mod cap;
 pub mod command;
 pub mod echo;
 mod process;
