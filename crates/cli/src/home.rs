@@ -5,10 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use inspan_core::store::{SessionId, Store};
+use inspan_core::{
+    mask::Mask,
+    store::{SessionId, Store},
+};
 use inspan_store::Sqlite;
 
-use crate::exit::Failure;
+use crate::{config::Config, exit::Failure};
 
 /// What the process was started with. Only here is the environment read.
 pub(crate) struct Home {
@@ -39,6 +42,14 @@ impl Home {
         let workdir = std::env::current_dir()
             .map_err(|why| Failure::File { what: "the working directory".to_owned(), why })?;
         Ok(Self { folder: workdir.join(folder), environment, workdir })
+    }
+
+    /// What takes the person's secrets out of everything that is shown.
+    ///
+    /// # Errors
+    /// The configuration, which holds them, can't be read.
+    pub(crate) fn mask(&self) -> Result<Mask, Failure> {
+        Ok(Config::load(&self.folder, self.environment.clone())?.mask)
     }
 
     /// The database of the sessions.

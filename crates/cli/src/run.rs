@@ -157,9 +157,10 @@ async fn nothing_open(
     seen.give(id.as_str(), ended, args, out, false)
 }
 
-/// What a client keeps of the turn that it follows.
+/// What a client keeps of the last turn that it follows.
 #[derive(Default)]
 struct Seen {
+    turn: u32,
     answer: String,
     denied: Vec<String>,
     unasked: u32,
@@ -168,9 +169,10 @@ struct Seen {
 
 impl Seen {
     fn take(&mut self, entry: &Entry) {
+        if entry.turn != self.turn {
+            *self = Self { turn: entry.turn, ..Self::default() };
+        }
         match &entry.event {
-            Event::PromptSubmitted(_) | Event::Woken(_) if self.answer.is_empty() => {}
-            Event::PromptSubmitted(_) => *self = Self::default(),
             Event::ModelReplied(e) => self.answer = e.reply.text(),
             Event::ModelFailed(e) => {
                 if let Some(partial) = &e.partial {

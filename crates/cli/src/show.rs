@@ -2,7 +2,6 @@
 
 use inspan_core::{
     Entry, Event,
-    mask::Mask,
     message::{Content, ReplyPart},
     state::State,
     words::{dollars, duration, limit_neared},
@@ -21,7 +20,7 @@ const TEXT_CHARS_MAX: usize = 100;
 
 /// Shows the session whose identifier is `given` or begins so.
 pub(crate) async fn show(home: &Home, given: &str, as_json: bool) -> Result<u8, Failure> {
-    let out = Out::new(Mask::new([]));
+    let out = Out::new(home.mask()?);
     let store = home.store().await?;
     let id = session_of(&store, given).await?;
     let entries = all_entries(&store, &id).await?;

@@ -173,8 +173,10 @@ impl Driver {
     fn publish(&self, commit: (Arc<[Entry]>, Result<(), StoreError>)) -> Result<(), StoreError> {
         commit.1?;
         for entry in commit.0.iter() {
-            // Without a client there is nobody to tell.
-            let _ = self.updates.send(Update::Entry(Arc::new(entry.clone())));
+            if self.updates.receiver_count() > 0 {
+                // A client may go in this moment; then there is nobody to tell.
+                let _ = self.updates.send(Update::Entry(Arc::new(entry.clone())));
+            }
             self.told.send_replace(entry.seq);
         }
         Ok(())
