@@ -1,0 +1,14 @@
+//! Tables of small logs: what is decided after each entry, and what the model reads in the end.
+//!
+//! A test plays what happens outside (`> …` in its story); the lines between are the actions, in
+//! order, until something outside is needed again. Under the line, the messages of the next
+//! request.
+
+mod answers;
+mod limits;
+mod log;
+mod order;
+mod permissions;
+mod recovery;
+mod retries;
+mod turns;
