@@ -124,11 +124,15 @@ impl Account<'_> {
         tokens_fit && cost_fits
     }
 
-    /// Small limits keep a small reserve: a tenth of the tokens, if that is less.
+    /// Small limits keep a small reserve: a tenth of the tokens or of the cost, if that is less.
     pub(crate) fn closing_output_tokens(&self) -> u32 {
-        let tenth = self.config.limits.tokens_max.map_or(u64::MAX, |max| max / 10);
+        let limits = &self.config.limits;
+        let of_tokens = limits.tokens_max.map(|max| max / 10);
+        let price = self.config.model.price.map_or(0, |price| price.output);
+        let of_cost = limits.cost_max_nano_usd.and_then(|max| (max / 10).checked_div(price));
+        let tenth = of_tokens.into_iter().chain(of_cost).min().unwrap_or(u64::MAX);
         let reserve = u32::try_from(tenth).unwrap_or(u32::MAX).max(1);
-        reserve.min(CLOSING_OUTPUT_TOKENS_MAX).min(self.config.limits.output_tokens_max)
+        reserve.min(CLOSING_OUTPUT_TOKENS_MAX).min(limits.output_tokens_max)
     }
 
     fn price_of(&self, usage: Usage) -> Option<u64> {

@@ -101,9 +101,8 @@ impl Now<'_> {
         }
         let open = self.state.calls.iter().find(|open| !open.is_answered());
         Some(match open {
-            Some(open) if matches!(open.status, CallStatus::Probing(_)) => {
-                answer(open, How::Unknown, words::UNKNOWN)
-            }
+            // What runs here is aborted by now: a dead process started it.
+            Some(open) if open.attempts > 0 => answer(open, How::Unknown, words::UNKNOWN),
             Some(open) => answer(open, How::Cancelled, words::CANCELLED),
             None => end(Stop::Cancelled, ""),
         })

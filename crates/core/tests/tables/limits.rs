@@ -2,6 +2,7 @@
 
 use inspan_core::{
     budget::Price,
+    decide::not_run,
     message::{How, Usage},
 };
 
@@ -149,10 +150,9 @@ fn tokens_without_room_for_a_closing_call() {
 
 #[test]
 fn tokens_are_near() {
-    let mut log = Log::with(|config| config.limits.tokens_max = Some(1_000));
-    log.usage = counted(60, 740);
+    let mut log = Log::with(|config| config.limits.tokens_max = Some(10_000));
+    log.usage = Usage { output: Some(8_100), ..Usage::default() };
     log.prompt("Look.");
-    log.usage = counted(10, 790);
     round(&mut log, "look", "1");
     log.is(r#"
         > prompt "Look."
@@ -163,12 +163,14 @@ fn tokens_are_near() {
         run call_5_0 look, attempt 1, key s/call_5_0, Pure []
         wait
         > finished call_5_0 ok: "1"
-        end tokens ""
-        idle
+        near Tokens: 8100 of 10000
+        ask model: round 2, attempt 1, reads 54, writes 8192 at most
+        wait
         --------
         user: Look.
         model: look({})
         call_5_0 ok: 1
+        user: [8100 of 10000 tokens are used in this turn. Finish soon.]
     "#);
 }
 
@@ -177,9 +179,9 @@ fn cost() {
     let price = Price { input: 1_000, output: 5_000, cache_read: 100, cache_write: 1_250 };
     let mut log = Log::with(|config| {
         config.model.price = Some(price);
-        config.limits.cost_max_nano_usd = Some(20_000_000);
+        config.limits.cost_max_nano_usd = Some(5_000_000);
     });
-    log.usage = counted(1_000, 100);
+    log.usage = counted(500, 50);
     log.prompt("Look.");
     for result in ["1", "2", "3", "4", "5"] {
         round(&mut log, "look", result);
@@ -194,38 +196,38 @@ fn cost() {
         run call_5_0 look, attempt 1, key s/call_5_0, Pure []
         wait
         > finished call_5_0 ok: "1"
-        ask model: round 2, attempt 1, reads 1101, writes 8192 at most
+        ask model: round 2, attempt 1, reads 551, writes 8192 at most
         wait
         > replied End: look({})
         judge call_10_0
         run call_10_0 look, attempt 1, key s/call_10_0, Pure []
         wait
         > finished call_10_0 ok: "2"
-        ask model: round 3, attempt 1, reads 1101, writes 8192 at most
+        ask model: round 3, attempt 1, reads 551, writes 8192 at most
         wait
         > replied End: look({})
         judge call_15_0
         run call_15_0 look, attempt 1, key s/call_15_0, Pure []
         wait
         > finished call_15_0 ok: "3"
-        ask model: round 4, attempt 1, reads 1101, writes 8192 at most
+        ask model: round 4, attempt 1, reads 551, writes 8192 at most
         wait
         > replied End: look({})
         judge call_20_0
         run call_20_0 look, attempt 1, key s/call_20_0, Pure []
         wait
         > finished call_20_0 ok: "4"
-        ask model: round 5, attempt 1, reads 1101, writes 8192 at most
+        ask model: round 5, attempt 1, reads 551, writes 8192 at most
         wait
         > replied End: look({})
         judge call_25_0
         run call_25_0 look, attempt 1, key s/call_25_0, Pure []
         wait
         > finished call_25_0 ok: "5"
-        ask model: round 6, attempt 1, reads 1101, writes 8192 at most
+        ask model: round 5, attempt 1, closing for Cost, reads 551, writes 100 at most
         wait
         > replied End: "That was dear."
-        end end ""
+        end cost ""
         idle
         --------
         user: Look.
@@ -239,6 +241,7 @@ fn cost() {
         call_20_0 ok: 4
         model: look({})
         call_25_0 ok: 5
+        user: [The limit on cost of this turn is reached. No tool will run any more. Answer now, in text, with what you have; say what is unfinished.]
         model: "That was dear."
     "#);
 }
@@ -621,17 +624,8 @@ fn a_closing_call_past_the_time_is_not_begun() {
     });
     log.prompt("Look.");
     log.replied(&[call("look", "{}")]);
-    log.append(
-        inspan_core::event::ToolFinished {
-            call: log.state.calls[0].call.id.clone(),
-            name: "look".to_owned(),
-            how: How::Ok,
-            result: inspan_core::message::ToolResult::text("19"),
-            labels: inspan_core::message::Labels::default(),
-            ms: 1,
-        }
-        .into(),
-    );
+    let finished = not_run(&log.state.calls[0], How::Ok, "19");
+    log.append(finished.into());
     log.later(1_000);
     log.is(r#"
         > prompt "Look."

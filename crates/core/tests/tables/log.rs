@@ -40,8 +40,8 @@ pub(crate) struct Log {
     pub(crate) probed: Probed,
     /// What the provider counts for each reply.
     pub(crate) usage: Usage,
+    pub(crate) now_ms: i64,
     someone_answers: bool,
-    now_ms: i64,
     story: String,
 }
 

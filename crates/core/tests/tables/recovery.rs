@@ -1,6 +1,8 @@
 //! A process died, and another one goes on.
 
 use inspan_core::{
+    budget::Limit,
+    event::{CancelRequested, LimitNeared},
     message::{How, ToolResult},
     tool::Probed,
 };
@@ -228,25 +230,20 @@ fn a_restart_is_no_further_call() {
 fn a_restart_past_the_time_is_unknown() {
     let mut log = Log::with(|config| config.limits.time_ms_max = Some(1_000));
     log.prompt("Go.");
-    log.later(999);
     log.replied(&[call("pay", "{}"), call("pay", "{}")]);
+    log.now_ms += 1_000;
+    log.append(LimitNeared { limit: Limit::Time, spent: 1_000, max: 1_000 }.into());
     log.dies();
-    log.later(1);
     log.is(r#"
         > prompt "Go."
         ask model: round 1, attempt 1, reads 37, writes 8192 at most
-        wait until 1000
-        > 999 ms later
         wait until 1000
         > replied End: pay({}), pay({})
         judge call_5_0
         run call_5_0 pay, attempt 1, key s/call_5_0, Keyed ["spends"]
         wait until 1000
         > died, recovered with: woken Interrupted
-        run call_5_0 pay, attempt 2, key s/call_5_0, Keyed ["spends"]
-        wait until 1001000
-        > 1 ms later
-        abort OutOfTime
+        answer call_5_0 pay unknown: "Outcome unknown: the process that ran this call ended before it did. It may or may not have happened. Check before you try it again."
         answer call_5_1 pay not_run: "Not run: the limit on time was reached before it."
         end time ""
         idle
@@ -254,32 +251,33 @@ fn a_restart_past_the_time_is_unknown() {
         user: Go.
         model: pay({})
         model: pay({})
-        call_5_0 timed_out: Failed: the time of this turn was over while it ran, and it was ended.
+        call_5_0 unknown: Outcome unknown: the process that ran this call ended before it did. It may or may not have happened. Check before you try it again.
         call_5_1 not_run: Not run: the limit on time was reached before it.
+        user: [1s of 1s are used in this turn. Finish soon.]
     "#);
 }
 
 #[test]
 fn a_cancel_outlives_the_process() {
-    let mut log = dies_in(&["post", "look"]);
-    log.append(inspan_core::event::CancelRequested {}.into());
+    let mut log = dies_in(&["pay", "look"]);
+    log.append(CancelRequested {}.into());
     log.dies();
     log.is(r#"
         > prompt "Go."
         ask model: round 1, attempt 1, reads 37, writes 8192 at most
         wait
-        > replied End: post({}), look({})
+        > replied End: pay({}), look({})
         judge call_5_0
-        run call_5_0 post, attempt 1, key s/call_5_0, Probe ["sends"]
+        run call_5_0 pay, attempt 1, key s/call_5_0, Keyed ["spends"]
         wait
         > died, recovered with: woken Interrupted
-        answer call_5_0 post unknown: "Outcome unknown: the process that ran this call ended before it did. It may or may not have happened. Check before you try it again."
+        answer call_5_0 pay unknown: "Outcome unknown: the process that ran this call ended before it did. It may or may not have happened. Check before you try it again."
         answer call_5_1 look cancelled: "Cancelled by the user."
         end cancelled ""
         idle
         --------
         user: Go.
-        model: post({})
+        model: pay({})
         model: look({})
         call_5_0 unknown: Outcome unknown: the process that ran this call ended before it did. It may or may not have happened. Check before you try it again.
         call_5_1 cancelled: Cancelled by the user.

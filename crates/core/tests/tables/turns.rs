@@ -1,6 +1,6 @@
 //! Prompts and cancels at every moment.
 
-use inspan_core::{message::How, provider::ErrorClass};
+use inspan_core::{event::CancelRequested, message::How, provider::ErrorClass};
 
 use crate::log::{Log, call, half_call, reasoning, text};
 
@@ -181,7 +181,7 @@ fn a_cancel_before_the_next_attempt() {
 fn a_prompt_after_the_cancel_begins_the_next_turn() {
     let mut log = Log::new();
     log.prompt("Look.");
-    log.append(inspan_core::event::CancelRequested {}.into());
+    log.append(CancelRequested {}.into());
     log.prompt("No, listen.");
     log.is(r#"
         > prompt "Look."
