@@ -173,7 +173,7 @@ pub const REPEATS_MAX: u32 = 5;
 /// How much more a reply may write when the one before it was cut.
 pub const CUT_RAISE_FACTOR: u32 = 4;
 
-/// Time limit of all gates of one call in milliseconds; a gate that is not done then refuses.
+/// Time limit of one gate for one call in milliseconds; a gate that is not done then refuses.
 pub const GATE_MS_MAX: u64 = 60_000;
 
 /// Bytes of text of one tool result that the model reads; more is cut in the middle.

@@ -1,6 +1,6 @@
 //! What happened, what it means, what is next.
 //!
-//! A session is an append-only log of [`event`]s. [`state`] is its fold, [`decide`] says what is
+//! A session is an append-only log of [`event`]s. [`state`] is its fold, [`decide()`] says what is
 //! next, [`prompt`] is what the model reads. Everything here is a pure function of its arguments:
 //! time, identifiers and randomness come in as values, and nothing here opens, waits or fails.
 //!

@@ -68,7 +68,7 @@ impl Replay {
     fn find(&self, messages: &[String]) -> Result<(&str, usize, &RecordedReply), String> {
         for (index, message) in messages.iter().enumerate().rev() {
             let known = self.recording.turns.iter().filter(|turn| says(message, &turn.prompt));
-            let Some(last) = known.clone().last() else { continue };
+            let Some(last) = known.clone().next_back() else { continue };
             // What is said for the second time is answered as it was for the second time.
             let before = messages.iter().take(index).filter(|m| says(m, &last.prompt)).count();
             let turn = known.clone().nth(before).unwrap_or(last);
