@@ -72,6 +72,7 @@ pub(crate) fn prepare(
         provider,
         tools: agent.tools,
         gates: Vec::new(),
+        shared: Default::default(),
         clock: Arc::new(SystemClock),
         mask: config.mask.clone(),
         someone_answers: false,

@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{message::CallId, store::SessionId, tool::ToolSpec};
+use crate::{message::CallId, shared::Shared, store::SessionId, tool::ToolSpec};
 
 /// A future in a box, as trait objects need it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -33,6 +33,8 @@ pub struct GateCall {
     pub tool: Arc<ToolSpec>,
     /// The checked arguments, a JSON object.
     pub arguments: Value,
+    /// What the embedding program lends to its gates.
+    pub shared: Shared,
 }
 
 /// A judgement before every tool call. It may read live state; one that fails refuses.
@@ -42,6 +44,16 @@ pub trait Gate: Send + Sync {
 
     /// The judgement of `call`. An error counts as [`Verdict::Deny`] with its text.
     fn judge<'a>(&'a self, call: &'a GateCall) -> BoxFuture<'a, Result<Verdict, String>>;
+}
+
+impl<G: Gate + ?Sized> Gate for Arc<G> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn judge<'a>(&'a self, call: &'a GateCall) -> BoxFuture<'a, Result<Verdict, String>> {
+        (**self).judge(call)
+    }
 }
 
 /// What a person answered.

@@ -21,6 +21,7 @@ pub mod message;
 pub mod prompt;
 pub mod provider;
 pub mod recover;
+pub mod shared;
 pub mod state;
 pub mod store;
 pub mod tool;

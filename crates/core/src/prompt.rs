@@ -92,8 +92,8 @@ pub fn project<'a>(state: &'a State, issuer: &str) -> Projection<'a> {
     }
 }
 
-/// Reasoning goes back to nobody but its issuer.
-fn for_issuer<'a>(message: &'a Message, issuer: &str) -> Cow<'a, Message> {
+/// The message as the model of `issuer` may read it: reasoning goes back to nobody but its issuer.
+pub fn for_issuer<'a>(message: &'a Message, issuer: &str) -> Cow<'a, Message> {
     let is_reasoning = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_));
     match message {
         Message::Assistant(reply)

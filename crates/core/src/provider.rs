@@ -187,6 +187,20 @@ pub trait Provider: Send + Sync {
     fn stream(&self, request: Request) -> BoxStream<ModelEvent>;
 }
 
+impl<P: Provider + ?Sized> Provider for Arc<P> {
+    fn issuer(&self) -> &str {
+        (**self).issuer()
+    }
+
+    fn render(&self, segment: Segment<'_>, images: &dyn Images) -> Vec<u8> {
+        (**self).render(segment, images)
+    }
+
+    fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
+        (**self).stream(request)
+    }
+}
+
 /// Builds the reply from the pieces.
 #[derive(Clone, Debug, Default)]
 pub struct ReplyBuilder {

@@ -647,7 +647,7 @@ fn calls_mut(reply: &mut Reply) -> impl Iterator<Item = &mut ToolCall> {
 /// The reply as it can be sent back: whole calls whose names every provider takes, no blank text,
 /// no unsigned reasoning of a cut reply, never empty, and not ending in reasoning, which providers
 /// refuse.
-fn sendable(mut reply: Reply) -> Reply {
+pub fn sendable(mut reply: Reply) -> Reply {
     let is_cut = reply.stop.is_cut();
     reply.parts.retain(|part| match part {
         ReplyPart::Text { text } => !text.trim().is_empty(),

@@ -176,6 +176,42 @@ pub trait Store: Send + Sync {
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>>;
 }
 
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn create(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
+        (**self).create(session)
+    }
+
+    fn claim(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
+        (**self).claim(session)
+    }
+
+    fn append(
+        &self,
+        claim: &Claim,
+        after: Head,
+        entries: Arc<[Entry]>,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        (**self).append(claim, after, entries)
+    }
+
+    fn read(
+        &self,
+        session: &SessionId,
+        after: u64,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<Entry>, StoreError>> {
+        (**self).read(session, after, count_max)
+    }
+
+    fn sessions(
+        &self,
+        prefix: &str,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
+        (**self).sessions(prefix, count_max)
+    }
+}
+
 /// Large or binary content by the hash of its bytes.
 pub trait Blobs: Send + Sync {
     /// Keeps `bytes` and gives their address.

@@ -1,6 +1,6 @@
 //! What a tool is to the core: a declaration, a check and a run.
 
-use std::sync::Arc;
+use std::{error::Error, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,6 +9,7 @@ use crate::{
     effects::{Effects, Repeat},
     gate::BoxFuture,
     message::{CallId, ToolResult},
+    shared::Shared,
     store::SessionId,
 };
 
@@ -84,6 +85,8 @@ pub struct Invocation {
     pub attempt: u32,
     /// The checked arguments, a JSON object.
     pub arguments: Value,
+    /// What the embedding program lends to its tools.
+    pub shared: Shared,
 }
 
 /// A tool that ran and failed, in words for the model.
@@ -99,6 +102,27 @@ impl ToolError {
     /// A failure in words, without evidence.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), evidence: None }
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Lets `?` turn every error into a failed call; the model reads it with its causes. For this
+/// reason [`ToolError`] is itself no [`Error`].
+impl<E: Error> From<E> for ToolError {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message.push_str(": ");
+            message.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self::new(message)
     }
 }
 
@@ -131,5 +155,23 @@ pub trait Tool: Send + Sync {
     fn probe(&self, call: Invocation) -> BoxFuture<'static, Probed> {
         let _ = call;
         Box::pin(std::future::ready(Probed::Unknown))
+    }
+}
+
+impl<T: Tool + ?Sized> Tool for Arc<T> {
+    fn spec(&self) -> Arc<ToolSpec> {
+        (**self).spec()
+    }
+
+    fn check(&self, arguments: Value) -> Result<Value, String> {
+        (**self).check(arguments)
+    }
+
+    fn run(&self, call: Invocation) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
+        (**self).run(call)
+    }
+
+    fn probe(&self, call: Invocation) -> BoxFuture<'static, Probed> {
+        (**self).probe(call)
     }
 }

@@ -230,6 +230,7 @@ impl Driver {
             key: started.key.clone(),
             attempt: started.attempt,
             arguments,
+            shared: self.setup.shared.clone(),
         }
     }
 
@@ -353,7 +354,8 @@ impl Driver {
     async fn judge(&mut self, call: &CallId) -> Result<(), StoreError> {
         let Some(open) = self.state.call(call).cloned() else { return Ok(()) };
         let session = self.claim.session.clone();
-        let judged = judge(session, open, self.tools.clone(), self.setup.gates.clone());
+        let Setup { gates, shared, .. } = &self.setup;
+        let judged = judge(session, open, self.tools.clone(), gates.clone(), shared.clone());
         if let Some(event) = self.unless_cancelled(judged).await? {
             self.record(event);
         }

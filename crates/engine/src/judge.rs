@@ -10,6 +10,7 @@ use inspan_core::{
     event::GateJudged,
     gate::{Gate, GateCall, Verdict},
     message::How,
+    shared::Shared,
     state::OpenCall,
     store::SessionId,
     tool::Tool,
@@ -25,6 +26,7 @@ pub(crate) async fn judge(
     open: OpenCall,
     tools: Arc<HashMap<String, Arc<dyn Tool>>>,
     gates: Vec<Arc<dyn Gate>>,
+    shared: Shared,
 ) -> Event {
     let Some(tool) = tools.get(&open.call.name) else {
         let near = near_names(&open.call.name, tools.keys());
@@ -41,7 +43,8 @@ pub(crate) async fn judge(
         }
     };
     let call = open.call.id.clone();
-    let asked = GateCall { session, call: call.clone(), tool: tool.spec(), arguments: checked };
+    let (tool, arguments) = (tool.spec(), checked);
+    let asked = GateCall { session, call: call.clone(), tool, arguments, shared };
     let (gate, verdict) = all_agree(&gates, &asked).await;
     let arguments =
         Some(asked.arguments).filter(|checked| Some(checked) != open.arguments.as_ref());

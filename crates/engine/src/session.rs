@@ -10,6 +10,7 @@ use inspan_core::{
     message::{CallId, Content, Labels},
     provider::Provider,
     recover::recover,
+    shared::Shared,
     store::{Blobs, Claim, SessionId, Store, StoreError},
     tool::Tool,
 };
@@ -41,6 +42,8 @@ pub struct Setup {
     pub tools: Vec<Arc<dyn Tool>>,
     /// The gates; all must agree.
     pub gates: Vec<Arc<dyn Gate>>,
+    /// What tools and gates are lent.
+    pub shared: Shared,
     /// Time and chance.
     pub clock: Arc<dyn Clock>,
     /// Masks what tools and providers say before it is appended.

@@ -27,6 +27,7 @@ async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec
         provider,
         tools: tools::builtin("echo").into_iter().collect(),
         gates: Vec::new(),
+        shared: Default::default(),
         clock: Arc::new(SystemClock),
         mask: Mask::new([]),
         someone_answers: false,

@@ -34,6 +34,7 @@ fn call(arguments: serde_json::Value) -> Invocation {
         key: "s-1/3/0".to_owned(),
         attempt: 1,
         arguments,
+        shared: Default::default(),
     }
 }
 

@@ -182,6 +182,7 @@ impl World {
             provider: model.clone(),
             tools: Vec::new(),
             gates: Vec::new(),
+            shared: Default::default(),
             clock: Arc::new(PausedClock(Instant::now())),
             mask: Mask::new(["hunter2hunter2".to_owned()]),
             someone_answers: false,

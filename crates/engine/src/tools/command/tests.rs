@@ -31,6 +31,7 @@ fn call(arguments: Value) -> Invocation {
         key: "s-1/3/0".to_owned(),
         attempt: 1,
         arguments,
+        shared: Default::default(),
     }
 }
 
