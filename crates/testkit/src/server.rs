@@ -18,7 +18,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
@@ -198,13 +198,18 @@ impl Answer {
 /// A server that plays a script. It ends when it is dropped.
 pub struct Server {
     address: SocketAddr,
-    play: Arc<Mutex<Play>>,
+    play: Arc<Stage>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
+struct Stage {
+    play: Mutex<Play>,
+    arrived: Condvar,
+}
+
 struct Play {
-    script: Box<dyn Iterator<Item = Answer> + Send>,
+    script: Box<dyn FnMut(&Received) -> Option<Answer> + Send>,
     received: Vec<Received>,
 }
 
@@ -219,10 +224,23 @@ impl Server {
         S: IntoIterator<Item = Answer>,
         S::IntoIter: Send + 'static,
     {
+        let mut script = script.into_iter();
+        Self::play(move |_| script.next())
+    }
+
+    /// Starts a server that answers each request by what it says.
+    ///
+    /// # Panics
+    /// When the machine has no port or thread to give.
+    pub fn answering(mut answer: impl FnMut(&Received) -> Answer + Send + 'static) -> Self {
+        Self::play(move |received| Some(answer(received)))
+    }
+
+    fn play(script: impl FnMut(&Received) -> Option<Answer> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("the address of a listener");
-        let play =
-            Arc::new(Mutex::new(Play { script: Box::new(script.into_iter()), received: vec![] }));
+        let play = Mutex::new(Play { script: Box::new(script), received: vec![] });
+        let play = Arc::new(Stage { play, arrived: Condvar::new() });
         let (stop, stopped) = oneshot::channel();
         let state = Arc::clone(&play);
         let thread = thread::spawn(move || serve(listener, state, stopped));
@@ -236,7 +254,14 @@ impl Server {
 
     /// The requests so far, in order of arrival.
     pub fn received(&self) -> Vec<Received> {
-        lock(&self.play).received.clone()
+        self.play.lock().received.clone()
+    }
+
+    /// Waits until there were so many requests, and gives them all.
+    pub fn wait_for(&self, requests: usize) -> Vec<Received> {
+        let play = self.play.lock();
+        let enough = self.play.arrived.wait_while(play, |play| play.received.len() < requests);
+        enough.unwrap_or_else(PoisonError::into_inner).received.clone()
     }
 }
 
@@ -259,7 +284,7 @@ pub fn refusing_url() -> String {
     format!("http://{}", listener.local_addr().expect("the address of a listener"))
 }
 
-fn serve(listener: TcpListener, play: Arc<Mutex<Play>>, stopped: oneshot::Receiver<()>) {
+fn serve(listener: TcpListener, play: Arc<Stage>, stopped: oneshot::Receiver<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -280,7 +305,7 @@ fn serve(listener: TcpListener, play: Arc<Mutex<Play>>, stopped: oneshot::Receiv
 }
 
 async fn answer(
-    State(play): State<Arc<Mutex<Play>>>,
+    State(play): State<Arc<Stage>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Response<Body> {
@@ -298,16 +323,20 @@ async fn answer(
         peer,
     };
     let next = {
-        let mut play = lock(&play);
-        play.received.push(received);
-        play.script.next()
+        let mut now = play.lock();
+        let next = (now.script)(&received);
+        now.received.push(received);
+        play.arrived.notify_all();
+        next
     };
     let over = || Answer::json(400, &json!({"error": {"message": "the script is over"}}));
     next.unwrap_or_else(over).into_response().await
 }
 
-fn lock(play: &Mutex<Play>) -> MutexGuard<'_, Play> {
-    play.lock().unwrap_or_else(PoisonError::into_inner)
+impl Stage {
+    fn lock(&self) -> MutexGuard<'_, Play> {
+        self.play.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A part of a scripted reply.
