@@ -118,7 +118,8 @@ pub struct Session {
     id: SessionId,
     store: Arc<dyn Store>,
     commands: mpsc::Sender<Command>,
-    updates: broadcast::Sender<Update>,
+    /// Weak, so that updates end with the driver, whose store may fail while handles are held.
+    updates: broadcast::WeakSender<Update>,
 }
 
 /// The driver's end: the store's failure, if that is why.
@@ -174,7 +175,7 @@ impl Session {
             id: claim.session.clone(),
             store: setup.store.clone(),
             commands,
-            updates: updates.clone(),
+            updates: updates.downgrade(),
         };
         let tools: HashMap<String, Arc<dyn Tool>> =
             setup.tools.iter().map(|tool| (tool.spec().name.clone(), tool.clone())).collect();
@@ -195,9 +196,17 @@ impl Session {
         self.commands.send(command).await.is_ok()
     }
 
+    /// Hands over a command without waiting. False when the driver is gone, or too many wait.
+    pub fn try_submit(&self, command: Command) -> bool {
+        self.commands.try_send(command).is_ok()
+    }
+
     /// The updates after sequence number `after`; 0 for all.
     pub fn updates(&self, after: u64) -> Updates {
-        let live = self.updates.subscribe();
+        let live = match self.updates.upgrade() {
+            Some(updates) => updates.subscribe(),
+            None => broadcast::channel(1).1,
+        };
         Updates::new(self.store.clone(), self.id.clone(), after, live)
     }
 }
