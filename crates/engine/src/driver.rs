@@ -108,6 +108,7 @@ impl Driver {
     /// Runs until every handle is gone and no turn is open, or the store fails.
     pub(crate) async fn drive(mut self) -> Result<(), StoreError> {
         loop {
+            self.take_commands();
             let policy = Policy {
                 now_ms: self.setup.clock.now_ms(),
                 someone_answers: self.setup.someone_answers && self.commands.is_some(),
@@ -254,11 +255,17 @@ impl Driver {
     }
 
     fn take_what_is_there(&mut self) -> bool {
-        let mut taken = false;
+        let mut taken = self.take_commands();
         while let Some(Some(done)) = self.under_way.next().now_or_never() {
             self.ended(done);
             taken = true;
         }
+        taken
+    }
+
+    /// Takes the commands that wait, so that the next request carries what was said before it.
+    fn take_commands(&mut self) -> bool {
+        let mut taken = false;
         while let Some(command) =
             self.commands.as_mut().and_then(|commands| commands.try_recv().ok())
         {
