@@ -18,6 +18,9 @@ use crate::out::{BAD, DIM, GOOD, NOTE, Out, grouped, line_of, styled};
 const ARGUMENTS_CHARS_MAX: usize = 60;
 const RESULT_CHARS_MAX: usize = 70;
 
+/// Characters of a note's first line, and of a stop's detail.
+const NOTE_CHARS_MAX: usize = 300;
+
 /// Milliseconds after which a tool that still runs is shown to do so.
 const RUNNING_SHOWN_MS: i64 = 1_000;
 
@@ -25,8 +28,8 @@ const RUNNING_SHOWN_MS: i64 = 1_000;
 #[derive(Default)]
 pub(crate) struct Progress {
     text: Words,
-    /// Whether the text of the reply that came last was streamed to the terminal.
-    pub(crate) streamed: bool,
+    /// What of the reply that came last was streamed to the terminal.
+    streamed: String,
     line_is_open: bool,
     running: HashMap<CallId, Running>,
 }
@@ -46,11 +49,16 @@ impl Progress {
         }
     }
 
+    /// Whether all of `answer` was streamed to the terminal. Deltas may be lost.
+    pub(crate) fn has_streamed(&self, answer: &str) -> bool {
+        self.streamed.trim() == answer.trim()
+    }
+
     /// An entry; `state` is the state after it.
     pub(crate) fn entry(&mut self, entry: &Entry, state: &State, out: &Out) {
         match &entry.event {
             Event::RoundStarted(e) => {
-                self.streamed = false;
+                self.streamed.clear();
                 if let (Some(limit), 1) = (e.closing, e.attempt) {
                     let text = format!("limit on {} reached: closing answer", limit.words());
                     self.note(&text, out);
@@ -106,7 +114,7 @@ impl Progress {
         self.end_line(out);
         // What the model says beside its calls and was not streamed is shown when it is whole.
         let said = replied.reply.text();
-        if !self.streamed && replied.reply.calls().next().is_some() && !said.trim().is_empty() {
+        if replied.reply.calls().next().is_some() && !self.has_streamed(&said) {
             out.progress(&format!("{}\n", out.shown(said.trim())));
         }
     }
@@ -150,13 +158,19 @@ impl Progress {
 
     fn note(&mut self, text: &str, out: &Out) {
         self.end_line(out);
-        out.progress(&format!("  {} {}\n", styled(NOTE, "!"), line_of(&out.shown(text), 200)));
+        let text = out.shown(text);
+        let (first, more) = text.split_once('\n').unwrap_or((&text, ""));
+        let mut note = format!("  {} {}\n", styled(NOTE, "!"), line_of(first, NOTE_CHARS_MAX));
+        if !more.trim().is_empty() {
+            note += &format!("{}\n", styled(DIM, more.trim_end()));
+        }
+        out.progress(&note);
     }
 
     fn stream(&mut self, text: &str, out: &Out) {
         if !text.is_empty() {
             let shown = out.shown(text);
-            self.streamed = true;
+            self.streamed += text;
             self.line_is_open = !shown.ends_with('\n');
             out.progress(&shown);
         }
@@ -173,7 +187,8 @@ impl Progress {
 pub(crate) fn summary(ended: &TurnEnded, state: &Spending, out: &Out) -> String {
     let mut parts = vec![ended.stop.as_str().to_owned()];
     if !ended.detail.is_empty() {
-        parts.push(line_of(&out.shown(&ended.detail), 300));
+        let first = ended.detail.lines().next().unwrap_or_default().trim_end_matches(':');
+        parts.push(line_of(&out.shown(first), NOTE_CHARS_MAX));
     }
     let plural =
         |n: u64, one: &str| format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" });

@@ -306,7 +306,8 @@ impl Turn<'_> {
                     progress.entry(&entry, &state, self.out);
                     heard |= matches!(entry.event, Event::PromptSubmitted(_));
                     if let (Event::TurnEnded(end), true) = (&entry.event, heard) {
-                        let on_terminal = progress.streamed && self.out.answer_is_terminal;
+                        let on_terminal =
+                            self.out.answer_is_terminal && progress.has_streamed(&seen.answer);
                         let id = session.id().as_str();
                         let code = seen.give(id, end, self.args, self.out, on_terminal)?;
                         return Ok((code, self.last_line(session, end, &seen)));
