@@ -1,0 +1,12 @@
+//! The command as people meet it: the program itself, started, killed and started again, against a
+//! scripted server, with programs as tools.
+
+mod codes;
+mod config;
+mod first;
+mod kill;
+mod model;
+mod sessions;
+mod stores;
+mod wires;
+mod world;
