@@ -31,6 +31,8 @@ impl Http {
         let client = Client::builder()
             .user_agent(concat!("inspan/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_millis(self.connect_ms_max))
+            // Only the caller says where requests go, not a variable of the environment.
+            .no_proxy()
             // The key of one host is no business of another.
             .redirect(redirect::Policy::none());
         let client = if self.https {
