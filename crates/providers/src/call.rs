@@ -40,9 +40,10 @@ impl GrowingCall {
         self.shape() == Shape::Whole
     }
 
-    /// Gives the call out if no end of the reply can change that it is whole.
-    pub(crate) fn finish_if_sure(&mut self, out: &mut Vec<ModelEvent>) {
-        if matches!(self.shape(), Shape::Whole | Shape::Nonsense) {
+    /// Gives the call out if no end of the reply can change that it is whole. What is not JSON may
+    /// be half a call all the same, so it waits for [`settle`].
+    pub(crate) fn finish_if_whole(&mut self, out: &mut Vec<ModelEvent>) {
+        if self.is_whole() {
             self.finish(out);
         }
     }
@@ -94,7 +95,7 @@ pub(crate) fn settle<'a>(
     while let Some(call) = calls.next() {
         let is_last = calls.peek().is_none();
         match call.shape() {
-            Shape::Nothing | Shape::Beginning if is_last && stop.is_cut() => {}
+            Shape::Nothing | Shape::Beginning | Shape::Nonsense if is_last && stop.is_cut() => {}
             Shape::Beginning if is_last && !had_room && !call.finished => stop = ReplyStop::Length,
             _ => call.finish(out),
         }
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn only_whole_calls_are_given_out() {
         use ReplyStop::{End, Length};
-        let table: [(&[&str], _, bool, &[&str], _); 9] = [
+        let table: [(&[&str], _, bool, &[&str], _); 10] = [
             (&["{}"], End, false, &["{}"], End),
             (&[""], End, false, &["{}"], End),
             (&[""], Length, false, &[], Length),
@@ -133,6 +134,7 @@ mod tests {
             (&["{\"a\":1}", "{\"b\":"], End, true, &["{\"a\":1}", "{\"b\":"], End),
             (&["{\"a\":", "{}"], End, false, &["{\"a\":", "{}"], End),
             (&["{\"a\":\"\n\"}"], End, false, &["{\"a\":\"\n\"}"], End),
+            (&["{\"a\":\"\n}"], Length, false, &[], Length),
             (&["{\"a\":{}"], End, false, &[], Length),
         ];
         for (arguments, stop, had_room, given, ended) in table {

@@ -65,9 +65,13 @@ pub(crate) fn ended_early() -> Failure {
     Failure::network("ended the stream before the answer was whole")
 }
 
-/// A reply in which there is nothing.
-pub(crate) fn empty_reply() -> Failure {
-    Failure::network("sent an empty reply")
+/// A reply without text or calls. Whether the model has `reasoned` is said, because more tokens or
+/// a simpler prompt may then help.
+pub(crate) fn empty_reply(reasoned: bool) -> Failure {
+    Failure::network(match reasoned {
+        true => "sent reasoning, but no answer after it",
+        false => "sent an empty reply",
+    })
 }
 
 /// The model events of a stream. The last item is `Finished` or a failure.

@@ -23,8 +23,10 @@ pub(super) struct Decoder {
     calls: Vec<GrowingCall>,
     /// How many parts have begun.
     parts: usize,
-    /// Whether there is something in the reply.
+    /// Whether there is text or a call in the reply.
     filled: bool,
+    /// Whether there is reasoning in it.
+    reasoned: bool,
     stop: ReplyStop,
     output_tokens: Option<u64>,
 }
@@ -83,6 +85,7 @@ impl Decoder {
             calls: Vec::new(),
             parts: 0,
             filled: false,
+            reasoned: false,
             stop: ReplyStop::End,
             output_tokens: None,
         }
@@ -153,7 +156,7 @@ impl Decoder {
                 (part, ReplyPart::Text { text })
             }
             Some(Block::Reasoning { part, block }) => {
-                self.filled = true;
+                self.reasoned = true;
                 (part, ReplyPart::Reasoning(reasoning(block)))
             }
             Some(Block::Call { mut call, input }) => {
@@ -161,7 +164,7 @@ impl Decoder {
                 if given && call.arguments.is_empty() {
                     call.arguments = input.to_string();
                 }
-                call.finish_if_sure(out);
+                call.finish_if_whole(out);
                 return self.calls.push(call);
             }
         };
@@ -175,7 +178,7 @@ impl Decoder {
         let had_room = self.output_tokens.is_some_and(|tokens| tokens < self.output_tokens_max);
         let stop = settle(&mut self.calls, self.stop.clone(), had_room, out);
         if !self.filled && stop == ReplyStop::End {
-            return Err(empty_reply());
+            return Err(empty_reply(self.reasoned));
         }
         out.push(ModelEvent::Finished(stop));
         Ok(())

@@ -28,6 +28,11 @@ fn stopped(reason: &str, text: &str) -> String {
          data: {{\"type\":\"message_delta\",\"delta\":{{\"stop_reason\":{reason}}}}}\n\n\
          data: {{\"type\":\"message_stop\"}}\n\n"
     );
+    last(&sse)
+}
+
+/// The last event of a stream.
+fn last(sse: &str) -> String {
     let events = shown(&events_of([sse.as_bytes()], Decoder::new(100)));
     events.lines().last().unwrap_or_default().to_owned()
 }
@@ -51,5 +56,27 @@ fn stop_reasons() {
     ];
     for (reason, text, expected) in table {
         assert_eq!(stopped(reason, text), expected, "{reason} {text}");
+    }
+}
+
+#[test]
+fn reasoning_alone_is_no_answer() {
+    let none = "failed Network: sent reasoning, but no answer after it";
+    let thinking = r#"{"type":"thinking","thinking":"Hm.","signature":"c2ln"}"#;
+    let redacted = r#"{"type":"redacted_thinking","data":"b3Bh"}"#;
+    let table = [
+        (thinking, "end_turn", none),
+        (redacted, "end_turn", none),
+        (thinking, "max_tokens", "finished Length"),
+        (thinking, "pause_turn", "finished Paused"),
+        (thinking, "refusal", "finished Refusal"),
+    ];
+    for (block, reason, expected) in table {
+        let sse = format!(
+            "data: {{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{block}}}\n\n\
+             data: {{\"type\":\"message_delta\",\"delta\":{{\"stop_reason\":\"{reason}\"}}}}\n\n\
+             data: {{\"type\":\"message_stop\"}}\n\n"
+        );
+        assert_eq!(last(&sse), expected, "{block} {reason}");
     }
 }

@@ -23,8 +23,10 @@ pub(super) struct Decoder {
     prose: Option<Prose>,
     /// All calls so far, each with the server's index.
     calls: Vec<(Option<u64>, GrowingCall)>,
-    /// Whether there is something in the reply.
+    /// Whether there is text or a call in the reply.
     filled: bool,
+    /// Whether there is reasoning in it.
+    reasoned: bool,
     refused: bool,
     /// The server's word for the end, once it came.
     reason: Option<String>,
@@ -79,6 +81,7 @@ impl Decoder {
             prose: None,
             calls: Vec::new(),
             filled: false,
+            reasoned: false,
             refused: false,
             reason: None,
             usage: Usage::default(),
@@ -134,7 +137,8 @@ impl Decoder {
         if self.prose.as_ref().is_some_and(|prose| prose.is_text != is_text) {
             self.finish_prose(out);
         }
-        self.filled |= !more.trim().is_empty();
+        let says_something = if is_text { &mut self.filled } else { &mut self.reasoned };
+        *says_something |= !more.trim().is_empty();
         let parts = &mut self.parts;
         let prose = self.prose.get_or_insert_with(|| {
             *parts += 1;
@@ -205,7 +209,7 @@ impl Decoder {
         self.finish_prose(out);
         self.filled = true;
         for (_, call) in self.calls.iter_mut().filter(|(_, call)| !call.finished) {
-            call.finish_if_sure(out);
+            call.finish_if_whole(out);
         }
         let call = GrowingCall {
             part: self.parts,
@@ -246,7 +250,7 @@ impl Decoder {
         let had_room = self.usage.output.is_some_and(|tokens| tokens < self.output_tokens_max);
         let stop = settle(self.calls.iter_mut().map(|(_, call)| call), stop, had_room, out);
         if !self.filled && stop == ReplyStop::End {
-            return Err(empty_reply());
+            return Err(empty_reply(self.reasoned));
         }
         out.push(ModelEvent::Finished(stop));
         Ok(())

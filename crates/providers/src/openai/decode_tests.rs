@@ -31,6 +31,8 @@ fn last(chunks: &[&str]) -> String {
 fn ends_of_a_reply() {
     let text = r#"{"choices":[{"delta":{"content":"a"}}]}"#;
     let empty = "failed Network: sent an empty reply";
+    let thought = r#"{"choices":[{"delta":{"reasoning_content":"Hm."}}]}"#;
+    let no_answer = "failed Network: sent reasoning, but no answer after it";
     let early = "failed Network: ended the stream before the answer was whole";
     let table = [
         (vec![text, "stop", "[DONE]"], "finished End"),
@@ -47,9 +49,33 @@ fn ends_of_a_reply() {
         (vec!["[DONE]"], empty),
         (vec![r#"{"choices":[{"delta":{"content":" \n"}}]}"#, "stop"], empty),
         (vec!["length"], "finished Length"),
+        (vec![thought, "stop", "[DONE]"], no_answer),
+        (vec![thought, "length"], "finished Length"),
+        (vec![thought, text, "stop"], "finished End"),
         (vec!["7", "[]", "true", "{}", text, "stop"], "finished End"),
     ];
     for (chunks, expected) in table {
         assert_eq!(last(&chunks), expected, "{chunks:?}");
     }
+}
+
+#[test]
+fn what_is_not_json_waits_for_the_end() {
+    let piece = |index: usize, head: &str, arguments: &str| {
+        let arguments = serde_json::Value::from(arguments);
+        format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"index\":{index},{head}\
+             \"function\":{{\"name\":\"f\",\"arguments\":{arguments}}}}}]}}}}]}}\n\n"
+        )
+    };
+    // A text in such quotes is no JSON, and this `}` is not its end.
+    let sse = [
+        piece(0, r#""id":"x","#, "{\"a\":'}"),
+        piece(1, r#""id":"y","#, "{}"),
+        piece(0, r#""id":"x","#, "'}"),
+        "data: {\"choices\":[{\"finish_reason\":\"tool_calls\"}]}\n\n".to_owned(),
+    ];
+    let events = shown(&events_of([sse.concat().as_bytes()], Decoder::new(100)));
+    let whole: Vec<&str> = events.lines().filter(|line| !line.contains('…')).collect();
+    assert_eq!(whole, ["started  ", r#"0 call f x {"a":'}'}"#, "1 call f y {}", "finished End"]);
 }
