@@ -47,14 +47,14 @@ impl Failure {
             Ok(body) => Told::of(&body),
             Err(_) => Told { words: String::new(), text: String::from_utf8_lossy(body).into() },
         };
-        let mut class = told.class(Some(status));
-        if retry::is_final(headers) {
-            class = match class {
-                ErrorClass::RateLimited => ErrorClass::Quota,
-                class if class.is_passing() => ErrorClass::BadRequest,
-                class => class,
-            };
-        }
+        let class = match (told.class(Some(status)), retry::should_retry(headers)) {
+            (ErrorClass::RateLimited, Some(false)) => ErrorClass::Quota,
+            (class, Some(false)) if class.is_passing() => ErrorClass::BadRequest,
+            // What is too long stays so, and a redirection is not followed the second time either.
+            (class, Some(true)) if class == ErrorClass::TooLong || status < 400 => class,
+            (class, Some(true)) if !class.is_passing() => ErrorClass::Overloaded,
+            (class, _) => class,
+        };
         let what = match (status, headers.get("location")) {
             (300..400, Some(to)) => format!(
                 "answered {status} and sends on to {}, which is not followed because the key \
@@ -150,6 +150,8 @@ impl Told {
             Some(408) => ErrorClass::Stalled,
             Some(413) => ErrorClass::TooLong,
             Some(429) => ErrorClass::RateLimited,
+            // What the server can't do at all it can't do later.
+            Some(501 | 505) => ErrorClass::BadRequest,
             Some(409 | 425 | 500..) => ErrorClass::Overloaded,
             Some(_) if says(&["timeout"]) || tells(TIMEOUT_TEXTS) => ErrorClass::Stalled,
             Some(_) => ErrorClass::BadRequest,
@@ -241,8 +243,10 @@ mod tests {
                 Quota,
             ),
             (500, anthropic("api_error", "internal"), Overloaded),
+            (501, json!({}), BadRequest),
             (503, json!({}), Overloaded),
             (504, anthropic("timeout_error", "too slow"), Overloaded),
+            (505, json!({}), BadRequest),
             (529, anthropic("overloaded_error", "Overloaded"), Overloaded),
             (429, openai("insufficient_quota", "insufficient_quota", "see your plan"), Quota),
             (429, openai("requests", "rate_limit_exceeded", "limit 3 per min"), RateLimited),
@@ -284,15 +288,27 @@ mod tests {
     }
 
     #[test]
-    fn the_server_can_forbid_another_try() {
+    fn the_server_can_forbid_or_ask_for_another_try() {
         use ErrorClass::*;
-        let headers: HeaderMap = [("x-should-retry", "false")]
-            .map(|(k, v)| (k.parse().expect("a name"), HeaderValue::from_static(v)))
-            .into_iter()
-            .collect();
-        for (status, expected) in [(429, Quota), (529, BadRequest), (401, Auth)] {
+        let table = [
+            ("false", 429, Quota),
+            ("false", 529, BadRequest),
+            ("false", 401, Auth),
+            ("true", 400, Overloaded),
+            ("true", 401, Overloaded),
+            ("true", 402, Overloaded),
+            ("true", 408, Stalled),
+            ("true", 413, TooLong),
+            ("true", 429, RateLimited),
+            ("true", 501, Overloaded),
+            ("true", 307, BadRequest),
+            ("maybe", 400, BadRequest),
+        ];
+        for (says, status, expected) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-should-retry", HeaderValue::from_static(says));
             let failure = Failure::of_answer(status, &headers, b"{}", SystemTime::UNIX_EPOCH);
-            assert_eq!(failure.class, expected, "{status}");
+            assert_eq!(failure.class, expected, "{says} {status}");
         }
     }
 

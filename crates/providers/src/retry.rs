@@ -25,9 +25,13 @@ pub(crate) fn retry_after_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64
     Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).min(RETRY_AFTER_MS_MAX))
 }
 
-/// Whether the server says that the same request will never succeed.
-pub(crate) fn is_final(headers: &HeaderMap) -> bool {
-    headers.get("x-should-retry").is_some_and(|value| value.as_bytes() == b"false")
+/// Whether the server says that the same request may succeed later, if it says anything of it.
+pub(crate) fn should_retry(headers: &HeaderMap) -> Option<bool> {
+    match headers.get("x-should-retry")?.as_bytes() {
+        b"true" => Some(true),
+        b"false" => Some(false),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
