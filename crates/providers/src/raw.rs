@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use inspan_core::mask::{MASKED, Mask};
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 
 /// A piece of an exchange with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum RawPiece<'a> {
     Answer {
         /// Its status.
         status: u16,
-        /// Names in lower case, and values.
+        /// Names in lower case, and values; cookies are masked.
         headers: &'a [(String, String)],
     },
     /// More of the answer's body: whole lines as they arrive, because a secret may be cut in two
@@ -84,11 +84,17 @@ impl Tap {
     }
 
     fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
-        let value = |value: &reqwest::header::HeaderValue| match value.is_sensitive() {
-            true => MASKED.to_owned(),
-            false => self.mask.text(&String::from_utf8_lossy(value.as_bytes())).into_owned(),
+        // Whoever has a cookie of the answer can go on in the server's session.
+        let is_secret =
+            |name: &HeaderName, value: &HeaderValue| value.is_sensitive() || *name == SET_COOKIE;
+        let shown = |(name, value): (&HeaderName, &HeaderValue)| {
+            let text = match is_secret(name, value) {
+                true => MASKED.to_owned(),
+                false => self.mask.text(&String::from_utf8_lossy(value.as_bytes())).into_owned(),
+            };
+            (name.to_string(), text)
         };
-        headers.iter().map(|(name, v)| (name.to_string(), value(v))).collect()
+        headers.iter().map(shown).collect()
     }
 }
 

@@ -289,6 +289,22 @@ async fn what_is_sent() {
     );
 }
 
+/// The variables are set for another process: they hold for all tests of one.
+#[test]
+fn proxies_of_the_environment_are_not_used() {
+    let this = std::env::current_exe().expect("the path of this test");
+    let mut other = std::process::Command::new(this);
+    other.args(["--exact", "what_is_sent"]);
+    for proxy in
+        ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
+    {
+        other.env(proxy, refusing_url());
+    }
+    let output = other.env_remove("NO_PROXY").env_remove("no_proxy").output().expect("its output");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+}
+
 #[tokio::test]
 async fn no_key_is_an_answer_too() {
     let scripted = Scripted::start([]);
@@ -320,6 +336,7 @@ async fn the_key_is_shown_to_nobody() {
         // The server tells the key in a header, and in the text cut in two.
         let leaking = answer(wire, &[Said::text(format!("You sent{KEY}"))])
             .header("x-echo", KEY)
+            .header("set-cookie", "session=c0ffee")
             .in_pieces_of(5);
         let scripted = Scripted::start([leaking]);
         let shown = Arc::new(Mutex::new(String::new()));
@@ -337,7 +354,8 @@ async fn the_key_is_shown_to_nobody() {
         assert_eq!(events.last(), Some(&ModelEvent::Finished(ReplyStop::End)));
 
         let shown = shown.lock().expect("no panic before");
-        assert!(!shown.contains(KEY), "{shown}");
+        assert!(!shown.contains(KEY) && !shown.contains("c0ffee"), "{shown}");
+        assert!(shown.contains(r#"("set-cookie", "[masked]")"#), "{shown}");
         for what in ["Request {", "POST", "My key is [masked].", "Answer { status: 200", "[DONE]"] {
             let is_openai = wire == Wire::OpenAiChat;
             assert!(shown.contains(what) || (what == "[DONE]" && !is_openai), "{what}: {shown}");
