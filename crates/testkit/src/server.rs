@@ -208,8 +208,11 @@ struct Stage {
     arrived: Condvar,
 }
 
+/// What is answered to a request; nothing when the script is over.
+type Script = Box<dyn FnMut(&Received) -> Option<Answer> + Send>;
+
 struct Play {
-    script: Box<dyn FnMut(&Received) -> Option<Answer> + Send>,
+    script: Script,
     received: Vec<Received>,
 }
 
