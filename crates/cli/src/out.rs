@@ -85,6 +85,11 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// `1 call`, `2 calls`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

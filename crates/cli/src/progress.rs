@@ -5,14 +5,14 @@ use std::collections::HashMap;
 
 use inspan_core::{
     Entry, Event,
-    event::{ModelFailed, ModelReplied, ToolFinished, TurnEnded},
+    event::{ModelFailed, ModelReplied, Stop, ToolFinished},
     message::{CallId, How},
     provider::Delta,
     state::State,
     words::{dollars, duration},
 };
 
-use crate::out::{BAD, DIM, GOOD, NOTE, Out, grouped, line_of, styled};
+use crate::out::{BAD, DIM, GOOD, NOTE, Out, counted, grouped, line_of, styled};
 
 /// Characters of arguments and results in a line.
 const ARGUMENTS_CHARS_MAX: usize = 60;
@@ -30,6 +30,8 @@ pub(crate) struct Progress {
     text: Words,
     /// What of the reply that came last was streamed to the terminal.
     streamed: String,
+    /// The failure that was told last.
+    failure: String,
     line_is_open: bool,
     running: HashMap<CallId, Running>,
 }
@@ -52,6 +54,11 @@ impl Progress {
     /// Whether all of `answer` was streamed to the terminal. Deltas may be lost.
     pub(crate) fn has_streamed(&self, answer: &str) -> bool {
         self.streamed.trim() == answer.trim()
+    }
+
+    /// What of a stop's detail was not told before it.
+    pub(crate) fn news<'a>(&self, detail: &'a str) -> &'a str {
+        if detail == self.failure { "" } else { detail }
     }
 
     /// An entry; `state` is the state after it.
@@ -132,6 +139,7 @@ impl Progress {
         };
         let text = format!("{}: {}{again}", failed.class.as_str(), failed.message);
         self.note(&text, out);
+        self.failure.clone_from(&failed.message);
     }
 
     fn tool(&mut self, finished: &ToolFinished, state: &State, out: &Out) {
@@ -183,24 +191,22 @@ impl Progress {
     }
 }
 
-/// The last line of a run: why it stopped and what it used.
-pub(crate) fn summary(ended: &TurnEnded, state: &Spending, out: &Out) -> String {
-    let mut parts = vec![ended.stop.as_str().to_owned()];
-    if !ended.detail.is_empty() {
-        let first = ended.detail.lines().next().unwrap_or_default().trim_end_matches(':');
+/// The last line of a run: why it stopped, with as much of its `detail` as is news, and what it
+/// used.
+pub(crate) fn summary(stop: Stop, detail: &str, used: &Spending, out: &Out) -> String {
+    let mut parts = vec![stop.as_str().to_owned()];
+    if let Some(first) = detail.lines().next() {
         parts.push(line_of(&out.shown(first), NOTE_CHARS_MAX));
     }
-    let plural =
-        |n: u64, one: &str| format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" });
-    parts.push(plural(state.rounds, "round"));
-    if state.calls > 0 {
-        parts.push(plural(state.calls, "call"));
+    parts.push(counted(used.rounds, "round", "rounds"));
+    if used.calls > 0 {
+        parts.push(counted(used.calls, "call", "calls"));
     }
-    parts.push(state.tokens());
-    if let Some(cost) = state.cost_nano_usd {
+    parts.push(used.tokens());
+    if let Some(cost) = used.cost_nano_usd {
         parts.push(dollars(cost));
     }
-    parts.push(duration(state.ms));
+    parts.push(duration(used.ms));
     parts.join(" · ")
 }
 

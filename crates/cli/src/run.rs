@@ -310,7 +310,9 @@ impl Turn<'_> {
                             self.out.answer_is_terminal && progress.has_streamed(&seen.answer);
                         let id = session.id().as_str();
                         let code = seen.give(id, end, self.args, self.out, on_terminal)?;
-                        return Ok((code, self.last_line(session, end, &seen)));
+                        let line =
+                            summary(end.stop, progress.news(&end.detail), &seen.spending, self.out);
+                        return Ok((code, self.last_lines(session, end.stop, &line)));
                     }
                 }
                 Some(Update::Delta { part, delta }) if self.args.json => {
@@ -322,11 +324,10 @@ impl Turn<'_> {
         }
     }
 
-    fn last_line(&self, session: &Session, end: &TurnEnded, seen: &Seen) -> String {
-        let line = summary(end, &seen.spending, self.out);
-        let mut text = format!("{}\n", styled(DIM, &line));
+    fn last_lines(&self, session: &Session, stop: Stop, summary: &str) -> String {
+        let mut text = format!("{}\n", styled(DIM, summary));
         let id = session.id();
-        let hint = match end.stop {
+        let hint = match stop {
             Stop::End | Stop::Refusal => None,
             Stop::Parked => Some(format!("inspan resume {id}")),
             _ => Some(format!("inspan run --session {id} \"Go on.\"")),

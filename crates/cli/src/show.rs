@@ -10,7 +10,7 @@ use inspan_core::{
 use crate::{
     exit::Failure,
     home::{Home, session_of},
-    out::{BAD, BOLD, DIM, GOOD, NOTE, Out, grouped, line_of, styled},
+    out::{BAD, BOLD, DIM, GOOD, NOTE, Out, counted, grouped, line_of, styled},
     run::all_entries,
     sessions::{in_local_time, minute},
 };
@@ -40,8 +40,8 @@ pub(crate) async fn show(home: &Home, given: &str, as_json: bool) -> Result<u8, 
     }
     let total = &state.total;
     let mut parts = vec![
-        format!("{} entries", entries.len()),
-        format!("{} turns", state.turns),
+        counted(entries.len() as u64, "entry", "entries"),
+        counted(state.turns.into(), "turn", "turns"),
         format!("{} tokens", grouped(total.tokens)),
     ];
     if total.cost_nano_usd > 0 {
@@ -114,11 +114,10 @@ fn lines_of(entry: &Entry, state: &State, out: &Out) -> Vec<String> {
                 _ => NOTE,
             };
             let mut lines = row("stop", "");
-            lines[0] += &format!(
-                "{} {}",
-                styled(style, e.stop.as_str()),
-                line_of(&out.shown(&e.detail), TEXT_CHARS_MAX)
-            );
+            lines[0] += &styled(style, e.stop.as_str());
+            if !e.detail.is_empty() {
+                lines[0] += &format!(" · {}", line_of(&out.shown(&e.detail), TEXT_CHARS_MAX));
+            }
             lines
         }
         Event::Unknown(e) => row("unknown", &format!("{} (version {})", e.kind, e.version)),
