@@ -1,6 +1,7 @@
 //! Every exit code that the command can end with, what it says then, and that the session goes on.
 
 use inspan_testkit::server::{Answer, Said, Server};
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::{
@@ -117,24 +118,26 @@ fn a_used_up_quota_parks_the_turn_and_resume_wakes_it() {
 
 #[test]
 fn the_first_ctrl_c_stops_cleanly_and_keeps_what_was_said() {
-    let long = says("Once upon a time there was a very long story.");
-    let half = long.body_len() / 2;
-    let server = Server::start([long.hang_after(half), fine()]);
-    let world = World::at(&server);
-    let mut running = world.start("Tell a story.", &[]);
-    assert!(running.read_until(|line| line["update"] == "delta" && line["text"] == "Once "));
-    running.interrupt();
-    let ran = running.finish();
-    assert_eq!(ended(&ran), ("cancelled".to_owned(), 130, 130), "{}", ran.err);
-    let answer = ran.done()["answer"].as_str().unwrap_or_default().to_owned();
-    assert!(answer.starts_with("Once ") && !answer.ends_with("story."), "{answer}");
-    world.goes_on(ran.id());
-    let sent = server.received().pop().map(|request| request.text()).unwrap_or_default();
-    assert!(sent.contains(answer.trim_end()), "{sent}");
+    for signal in [Signal::INT, Signal::TERM] {
+        let long = says("Once upon a time there was a very long story.");
+        let half = long.body_len() / 2;
+        let server = Server::start([long.hang_after(half), fine()]);
+        let world = World::at(&server);
+        let mut running = world.start("Tell a story.", &[]);
+        assert!(running.read_until(|line| line["update"] == "delta" && line["text"] == "Once "));
+        running.send(signal);
+        let ran = running.finish();
+        assert_eq!(ended(&ran), ("cancelled".to_owned(), 130, 130), "{}", ran.err);
+        let answer = ran.done()["answer"].as_str().unwrap_or_default().to_owned();
+        assert!(answer.starts_with("Once ") && !answer.ends_with("story."), "{answer}");
+        world.goes_on(ran.id());
+        let sent = server.received().pop().map(|request| request.text()).unwrap_or_default();
+        assert!(sent.contains(answer.trim_end()), "{sent}");
+    }
 }
 
 /// A tool that does not care for the polite way to end, and holds the pipe `alive` while it lives.
-pub(crate) const STUBBORN: &str = "\
+const STUBBORN: &str = "\
 name: stubborn
 model: anthropic://claude-scripted
 tools:
@@ -160,7 +163,7 @@ fn ctrl_c_ends_the_tools() {
     let mut held = std::fs::File::open(&alive).expect("a pipe");
     let mut line = [0; 5];
     std::io::Read::read_exact(&mut held, &mut line).expect("a line");
-    running.interrupt();
+    running.send(Signal::INT);
     let ran = running.finish();
     assert_eq!(ended(&ran), ("cancelled".to_owned(), 130, 130), "{}", ran.err);
     let rest = std::io::read_to_string(held).expect("the end of the tool");

@@ -3,6 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use inspan_testkit::server::Server;
+use serde_json::json;
 
 use crate::{
     model::fine,
@@ -149,7 +150,7 @@ fn prompts_and_sessions() {
     let [one, two] = ["One", "Two"].map(|prompt| world.run(prompt, &[]));
     assert_eq!((one.code, two.code), (0, 0), "{}{}", one.err, two.err);
     let same = one.id().bytes().zip(two.id().bytes()).take_while(|(a, b)| a == b).count();
-    let ambiguous = &one.id()[..same];
+    let ambiguous = one.id().split_at(same).0;
     let told =
         format!("more than one session begins with `{ambiguous}`; write more of its identifier");
     refused(&world, &["--session", ambiguous], &told);
@@ -177,4 +178,14 @@ fn limits_on_the_command_line() {
     let ran = world.run("Hello", &["--strict"]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
     assert!(ran.err.contains("--replay <FILE>"), "{}", ran.err);
+}
+
+#[test]
+fn programs_are_told_on_standard_output_too() {
+    let world = World::new();
+    let ran = world.run("Hello", &["--json"]);
+    let told = "anthropic: no key: set ANTHROPIC_API_KEY";
+    let line = json!({ "update": "error", "message": told, "exit_code": 2 });
+    assert_eq!((ran.code, ran.lines()), (2, vec![line]));
+    assert_eq!(ran.err, format!("error: {told}\n"));
 }

@@ -38,7 +38,7 @@ fn run(world: &World, more: &[&str]) -> Ran {
 fn tools_sorted(text: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let is_tool = |line: &&str| line.contains("weather");
-    let first = lines.iter().position(|line| is_tool(&line)).unwrap_or(0);
+    let first = lines.iter().position(is_tool).unwrap_or(0);
     let count = lines.iter().filter(|line| is_tool(line)).count();
     lines[first..first + count].sort_unstable();
     lines.join("\n") + "\n"
@@ -146,6 +146,21 @@ fn a_hyphen_reads_the_prompt_from_standard_input() {
     drop(input);
     let ran = Ran::of(child.wait_with_output().expect("the command"));
     assert_eq!((ran.code, ran.out.as_str()), (0, ANSWER), "{}", ran.err);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let world = World::new();
+    let flags = weather();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let errors = writer.try_clone().expect("a pipe");
+    let mut command = world.command(&[&["run", PROMPT, "--json"], flags.as_slice()].concat());
+    let ended = command.stdout(writer).stderr(errors).status().expect("the command");
+    assert_eq!(ended.code(), Some(0));
+    let shown = world.inspan(&["show", &world.only_session()]);
+    assert!(shown.out.contains(ANSWER.trim_end()), "{}", shown.out);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::{
 };
 
 use inspan_testkit::server::{Answer, Received, Said, Server};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
@@ -20,7 +21,7 @@ const WORKER: &str = "\
 name: worker
 model: anthropic://claude-scripted
 tools:
-  pure: &tool
+  pure:
     description: Works.
     command: [sh, work.sh, pure]
     effects: []
@@ -69,7 +70,7 @@ struct Gated {
 impl Gated {
     fn new(server: &Server, probe: &str) -> Self {
         let world = World::at(server)
-            .with_agent(&WORKER.replace(" &tool", ""))
+            .with_agent(WORKER)
             .with_file("work.sh", WORK)
             .with_file("probe.sh", probe);
         let (alive, gate) = (world.pipe("alive"), world.pipe("gate"));
@@ -170,7 +171,7 @@ fn in_the_middle_of_a_tool() {
         running.read_entry("ToolStarted");
         running.kill();
 
-        let ran = gated.world.inspan(&["resume", &id[..id.len() - 1]]);
+        let ran = gated.world.inspan(&["resume", &id]);
         answered(&ran, &id);
         let mut rest = String::new();
         alive.read_to_string(&mut rest).expect("the end of the first tool");
@@ -222,8 +223,8 @@ fn ctrl_c_twice_ends_at_once_and_the_session_goes_on() {
     let running = gated.world.start("Work.", &[]);
     let mut alive = gated.started();
     // Whether both come before the first is looked at is left to chance: both ends are right.
-    running.interrupt();
-    running.interrupt();
+    running.send(Signal::INT);
+    running.send(Signal::INT);
     let ran = running.finish();
     assert_eq!(ran.code, 130, "{}", ran.err);
     let mut rest = String::new();
@@ -255,7 +256,7 @@ const WORK_AT_ONCE: &str = r#"echo "$INSPAN_CALL" >>witness; echo "worked as $1"
 /// says, and lets the last come to its end.
 fn killed_after(entries: usize, again: &[usize]) {
     let server = Server::answering(by_replies);
-    let world = World::at(&server).with_agent(&WORKER.replace(" &tool", ""));
+    let world = World::at(&server).with_agent(WORKER);
     let world = world.with_file("work.sh", WORK_AT_ONCE).with_file("probe.sh", "echo unknown");
     let mut running = world.start("Work.", &[]);
     let id = running.id();

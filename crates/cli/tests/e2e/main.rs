@@ -3,6 +3,7 @@
 
 mod codes;
 mod config;
+mod failures;
 mod first;
 mod kill;
 mod model;

@@ -1,6 +1,8 @@
 //! Both wires: text, tools, several rounds, requests that only grow, and keys that are nowhere.
 
-use inspan_testkit::server::{Received, Said, Server};
+use std::path::PathBuf;
+
+use inspan_testkit::server::{Answer, Received, Said, Server};
 
 use crate::{
     model::{Wire, fine, messages},
@@ -115,50 +117,72 @@ fn the_bytes_of_the_wire_are_shown_with_the_key_masked() {
     }
 }
 
-/// A tool that prints everything it can get at, the key of its parent included.
+/// A tool that prints everything it can get at, the environment of its parent included.
 const PRYING: &str = "\
 name: prying
 model: anthropic://claude-scripted
 tools:
   pry:
-    description: Prints its environment.
+    description: Prints environments.
     command: [sh, pry.sh]
     repeat: pure
     effects: []
 ";
 
+const PRY: &str = "env | sort; tr '\\0' '\\n' <\"/proc/$PPID/environ\" | sort | tee /dev/stderr";
+
 #[test]
 fn the_key_is_found_nowhere() {
     for wire in Wire::BOTH {
-        let server = Server::start([
-            wire.says(&[Said::call("toolu_1", "pry", "{}")]),
-            wire.says(&[Said::text(format!("The key is {CANARY}, I think."))]),
-            wire.says(&[Said::text("Fine.")]),
-        ]);
-        let script = format!("env | sort; echo said {CANARY}; echo {CANARY} >&2");
-        let world = World::at(&server).with_agent(PRYING).with_file("pry.sh", &script);
+        let round = || {
+            [
+                wire.says(&[Said::call("toolu_1", "pry", "{}")]),
+                Answer::new(401, "text/plain", format!("{CANARY} is no key")),
+            ]
+        };
+        let server = Server::start(round().into_iter().chain(round()));
+        let world = World::at(&server).with_agent(PRYING).with_file("pry.sh", PRY);
         let flags = ["--model", wire.model(), "--record", "recorded.jsonl", "--raw"];
         for more in [&flags[..], &[&flags[..], &["--json"]].concat()] {
             let ran = world.run("Hello", more);
-            assert!(matches!(ran.code, 0 | 5), "{}", ran.err);
-            for (what, text) in [("out", &ran.out), ("err", &ran.err)] {
-                assert!(!text.contains(CANARY), "{what}: {text}");
-            }
+            assert_eq!(ran.code, 5, "{}", ran.err);
+            let said = [&ran.out, &ran.err, &world.inspan(&["show", ran.id()]).out].map(|text| {
+                assert!(!text.contains(CANARY), "{text}");
+                text.contains("[masked] is no key")
+            });
+            assert!(said[1] && said[2], "{}", ran.err);
         }
-        let result = messages(&server.received()[1]).pop().unwrap_or_default().to_string();
-        assert!(result.contains("said [masked]") && !result.contains(CANARY), "{result}");
+        assert_eq!(found_in(&world.path(""), CANARY.as_bytes()), Vec::<PathBuf>::new());
+
+        let sent = messages(&server.received()[1]).pop().unwrap_or_default().to_string();
+        // The tool's own environment ends with its time zone; that of its parent follows.
+        let (own, parents) = sent.split_once("TZ=UTC").expect("the tool's own environment");
+        assert!(!sent.contains(CANARY), "{sent}");
+        if cfg!(target_os = "linux") {
+            assert!(parents.contains("API_KEY=[masked]"), "{sent}");
+        }
         for name in ["API_KEY", "BASE_URL"] {
-            assert!(!result.contains(name), "{result}");
+            assert!(!own.contains(name), "{own}");
         }
         for name in ["INSPAN_WORKDIR=", "INSPAN_SESSION=", "PATH="] {
-            assert!(result.contains(name), "{result}");
+            assert!(own.contains(name), "{own}");
         }
-        let shown = ["sessions", "sessions --json"].map(|line| {
-            let line: Vec<&str> = line.split(' ').collect();
-            world.inspan(&line).out
-        });
-        assert!(!shown.concat().contains(CANARY));
-        assert_eq!(found_in(&world.work(), CANARY.as_bytes()), Vec::<std::path::PathBuf>::new());
+    }
+}
+
+/// What a model says is kept as it came, and masked wherever it is shown.
+#[test]
+fn a_model_that_knows_the_key_shows_it_to_nobody() {
+    for wire in Wire::BOTH {
+        let server = Server::start([wire.says(&[Said::text(format!("It is {CANARY}, I think."))])]);
+        let world = World::at(&server);
+        let flags = ["--model", wire.model(), "--record", "recorded.jsonl", "--raw"];
+        let ran = world.run("Hello", &flags);
+        assert_eq!((ran.code, ran.out.as_str()), (0, "It is [masked], I think.\n"), "{}", ran.err);
+        let shown = ["show", "verify"].map(|command| world.inspan(&[command, ran.id()]).out);
+        let shown = shown.concat() + &world.inspan(&["show", "--json", ran.id()]).out + &ran.err;
+        assert!(shown.contains("[masked]") && !shown.contains(CANARY), "{shown}");
+        assert_eq!(found_in(&world.work(), CANARY.as_bytes()), Vec::<PathBuf>::new());
     }
 }
 

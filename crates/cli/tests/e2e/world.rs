@@ -290,10 +290,9 @@ impl Running {
         self.child.wait().expect("a process");
     }
 
-    /// What Ctrl-C does.
-    pub(crate) fn interrupt(&self) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::INT).expect("a process");
+    /// Sends a signal: what Ctrl-C does, and `kill`.
+    pub(crate) fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a process");
     }
 
     /// Waits for the end. Standard output holds what was read before, too.
