@@ -1,7 +1,7 @@
 //! Blobs as files, each named by the hash of its bytes: `ab/ab12…`.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{
@@ -14,15 +14,15 @@ use inspan_core::{hash::Hash, store::StoreError};
 
 use super::{
     fault,
-    open::{make_folder, only_for_owner},
+    open::{make_folder, only_for_owner, sync_folder},
 };
 
-/// Writes `bytes` under their hash, durably, unless they are there.
+/// Writes `bytes` under their hash, durably, unless they are there. What else stands there is
+/// damaged and is written anew.
 pub(super) fn put(folder: &Path, bytes: &[u8]) -> Result<Hash, StoreError> {
     let hash = Hash::of_bytes(bytes);
     let path = path_of(folder, &hash);
-    let there = fs::metadata(&path).is_ok_and(|found| found.len() == bytes.len() as u64);
-    if !there {
+    if !is_there(&path, bytes) {
         let shelf = path.parent().unwrap_or(folder);
         make_folder(shelf)?;
         let temporary = shelf.join(temporary_name());
@@ -50,6 +50,11 @@ pub(super) fn get(folder: &Path, hash: &Hash) -> Result<Option<Arc<[u8]>>, Store
     }
 }
 
+fn is_there(path: &Path, bytes: &[u8]) -> bool {
+    let fits = fs::metadata(path).is_ok_and(|found| found.len() == bytes.len() as u64);
+    fits && fs::read(path).is_ok_and(|found| found == bytes)
+}
+
 fn path_of(folder: &Path, hash: &Hash) -> PathBuf {
     let name = hash.to_string();
     let shelf: String = name.chars().take(2).collect();
@@ -70,9 +75,4 @@ fn write(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(temporary, path)
-}
-
-/// A new name is durable once its folder is; only Unix can say so.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }

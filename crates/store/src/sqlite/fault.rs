@@ -39,8 +39,8 @@ pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
             StoreError::NotWritable { what, why }
         }
         code::NOTADB => StoreError::Damaged {
+            why: format!("it is no SQLite database: {}, and a new one is made", move_away(&what)),
             what,
-            why: "it is no SQLite database: move it away, and a new one is made".into(),
         },
         code::CORRUPT => damaged(path, &said),
         code::BUSY => StoreError::Other {
@@ -64,10 +64,26 @@ pub(super) fn is_busy(error: &sqlx::Error) -> bool {
 pub(super) fn damaged(path: &Path, why: &str) -> StoreError {
     let what = path.display().to_string();
     let why = format!(
-        "{why}: move it away to begin a new one, or save what can be saved with \
-         `sqlite3 {what} .recover`"
+        "{why}: {}, to begin a new one, or save what can be saved with `sqlite3 {what} .recover`",
+        move_away(&what)
     );
     StoreError::Damaged { what, why }
+}
+
+/// The database at `path` is gone or empty, but the log that SQLite keeps beside it is not. SQLite
+/// would take such a log for a leftover and remove it.
+pub(super) fn only_its_log(path: &Path) -> StoreError {
+    let what = path.display().to_string();
+    let why = format!(
+        "it is missing or empty, but what was written last to it is in {what}-wal: bring it back, \
+         or move away {what}-wal too to begin a new one"
+    );
+    StoreError::Damaged { what, why }
+}
+
+/// What was written last is not in the database itself, so the advice names all of its files.
+fn move_away(what: &str) -> String {
+    format!("move it away together with {what}-wal and {what}-shm, if they are there")
 }
 
 /// What the file system said of `path`.

@@ -1,7 +1,7 @@
 //! From a path to a database of the right version. One that is up to date is only read.
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -76,6 +76,7 @@ pub(super) async fn open(place: &Place) -> Result<SqliteConnection, StoreError> 
     if let Some(folder) = place.file.parent() {
         make_folder(folder)?;
     }
+    check_log(&place.file)?;
     make_file(&place.file)?;
     let mut connection = place.options().connect().await.map_err(|e| place.fault(&e))?;
     match bring_up_to_date(place, &mut connection).await {
@@ -160,16 +161,46 @@ async fn migrate(place: &Place, connection: &mut SqliteConnection) -> Result<(),
     })
 }
 
-/// Makes `folder` and those above it, for the owner alone, where they are missing.
+/// Makes `folder` and those above it, for the owner alone and durably, where they are missing.
 pub(super) fn make_folder(folder: &Path) -> Result<(), StoreError> {
-    if folder.is_dir() {
-        return Ok(());
-    }
+    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.is_dir()).collect();
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(|error| fault::of_file(folder, &error))
+    for folder in missing.into_iter().rev() {
+        let made =
+            builder.create(folder).and_then(|()| folder.parent().map_or(Ok(()), sync_folder));
+        made.map_err(|error| fault::of_file(folder, &error))?;
+    }
+    Ok(())
+}
+
+/// A new name is durable once its folder is; only Unix can say so, and not on every file system.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(not(unix)) {
+        return Ok(());
+    }
+    match File::open(folder)?.sync_all() {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+        {
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// Refuses a database that was moved away or emptied without its log. The log is looked at first:
+/// another process that makes the database right now fills the file before it.
+fn check_log(path: &Path) -> Result<(), StoreError> {
+    let bytes = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
+    let mut log = path.to_owned().into_os_string();
+    log.push("-wal");
+    match (bytes(Path::new(&log)), bytes(path)) {
+        (1.., 0) => Err(fault::only_its_log(path)),
+        _ => Ok(()),
+    }
 }
 
 /// Makes an empty file for the owner alone where there is none. What SQLite puts beside it gets

@@ -190,8 +190,8 @@ async fn what_is_no_log_is_left_alone() {
     let table = [
         (
             &text,
-            "FILE can't be read as a log: it is no SQLite database: move it away, and a new one \
-             is made",
+            "FILE can't be read as a log: it is no SQLite database: move it away together with \
+             FILE-wal and FILE-shm, if they are there, and a new one is made",
         ),
         (
             &other,
@@ -219,12 +219,45 @@ async fn damage_is_told_with_what_can_be_done() {
     // The first page, which says what there is, stays; all others are lost.
     bytes[4096..].fill(0xAA);
     fs::write(&path, bytes).unwrap();
-    let advice = "move it away to begin a new one, or save what can be saved with \
-                  `sqlite3 FILE .recover`";
+    let advice = "move it away together with FILE-wal and FILE-shm, if they are there, to begin a \
+                  new one, or save what can be saved with `sqlite3 FILE .recover`";
     let expected =
         format!("FILE can't be read as a log: database disk image is malformed: {advice}");
     let error = Sqlite::open(&path).await.unwrap_err();
     assert_eq!(said(&path, &error), expected);
+}
+
+#[tokio::test]
+async fn a_log_without_its_database_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log.db");
+    let store = Sqlite::open(&path).await.unwrap();
+    let claim = store.create(&id("one")).await.unwrap();
+    store.append(&claim, Head::default(), some(Head::default(), 3)).await.unwrap();
+    // What a process that is killed now leaves, as somebody takes it apart.
+    let apart = tempfile::tempdir().unwrap();
+    let copy = apart.path().join("log.db");
+    for name in ["log.db", "log.db-wal"] {
+        fs::copy(folder.path().join(name), apart.path().join(name)).unwrap();
+    }
+    store.close().await;
+    let away = apart.path().join("away.db");
+    fs::rename(&copy, &away).unwrap();
+    let expected = "FILE can't be read as a log: it is missing or empty, but what was written \
+                    last to it is in FILE-wal: bring it back, or move away FILE-wal too to begin \
+                    a new one";
+    let error = Sqlite::open(&copy).await.unwrap_err();
+    assert_eq!(said(&copy, &error), expected);
+    fs::write(&copy, "").unwrap();
+    let error = Sqlite::open(&copy).await.unwrap_err();
+    assert_eq!(said(&copy, &error), expected);
+
+    fs::rename(&away, &copy).unwrap();
+    let store = Sqlite::open(&copy).await.unwrap();
+    assert_eq!(store.read(&id("one"), 0, 9).await.unwrap().len(), 3);
+    store.close().await;
+    let left: Vec<_> = files(apart.path()).into_keys().collect();
+    assert_eq!(left, [copy], "a closed database is one file");
 }
 
 #[tokio::test]
@@ -242,8 +275,8 @@ async fn a_damaged_entry_does_not_take_the_others_with_it() {
     assert_eq!(
         said(&path, &error),
         "FILE can't be read as a log: error occurred while decoding column hash: it is no \
-         hash: move it away to begin a new one, or save what can be saved with `sqlite3 FILE \
-         .recover`"
+         hash: move it away together with FILE-wal and FILE-shm, if they are there, to begin a new \
+         one, or save what can be saved with `sqlite3 FILE .recover`"
     );
     store.close().await;
 }
@@ -275,15 +308,17 @@ async fn a_damaged_blob_is_not_given_out() {
     let name = hash.to_string();
     let blob = folder.path().join("log.db.blobs").join(shelf(&name)).join(&name);
     assert_eq!(fs::read(&blob).unwrap(), b"a picture");
-    fs::write(&blob, "another one").unwrap();
-    let error = store.get(&hash).await.unwrap_err();
-    assert_eq!(
-        said(&blob, &error),
-        "FILE can't be read as a log: its bytes are not those that were written: remove it and \
-         add it again"
-    );
-    assert_eq!(store.put(Arc::from(*b"a picture")).await.unwrap(), hash);
-    assert_eq!(store.get(&hash).await.unwrap().as_deref(), Some(&b"a picture"[..]));
+    for damaged in ["another one", "a pikture", ""] {
+        fs::write(&blob, damaged).unwrap();
+        let error = store.get(&hash).await.unwrap_err();
+        assert_eq!(
+            said(&blob, &error),
+            "FILE can't be read as a log: its bytes are not those that were written: remove it \
+             and add it again"
+        );
+        assert_eq!(store.put(Arc::from(*b"a picture")).await.unwrap(), hash);
+        assert_eq!(store.get(&hash).await.unwrap().as_deref(), Some(&b"a picture"[..]));
+    }
     assert_eq!(fs::read_dir(blob.parent().unwrap()).unwrap().count(), 1);
     store.close().await;
 }
