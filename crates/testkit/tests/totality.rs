@@ -19,35 +19,52 @@ use inspan_core::{
         CallId, Content, How, ImageRef, Labels, Reasoning, Reply, ReplyPart, ReplyStop,
         ResultState, ToolCall, ToolResult, Usage,
     },
-    prompt::project,
-    provider::{ErrorClass, ModelError},
+    prompt::{Segment, project},
+    provider::{ErrorClass, ModelError, NoImages, Provider},
     recover::{recover, retry_at_ms},
     store::SessionId,
     tool::ToolSpec,
 };
-use inspan_testkit::rules::Rules;
+use inspan_providers::{Lookup, built_in, connect};
+use inspan_testkit::{
+    rules::Rules,
+    wire::{Api, Wire},
+};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::json;
 
-const ISSUERS: [&str; 2] = ["anthropic://one", "openai://two"];
-
 type Log = Vec<(i64, Event)>;
+
+fn providers() -> [(Arc<dyn Provider>, Api); 2] {
+    let nothing: Lookup = Arc::new(|_| None);
+    let servers = built_in(&nothing);
+    let connected = |model| connect(model, &servers, None).unwrap();
+    [(connected("anthropic://one"), Api::Anthropic), (connected("openai://two"), Api::OpenAi)]
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_log_is_a_request_that_only_grows(log in log()) {
+        let providers = providers();
         let mut state = State::default();
         let mut sealed = Vec::new();
         for (at_ms, event) in log {
             state.apply(&state.entry(at_ms, event));
             prop_assert!(state.messages.starts_with(&sealed), "a sealed message changed");
             sealed.clone_from(&state.messages);
-            for issuer in ISSUERS {
+            for (provider, api) in &providers {
+                let issuer = provider.issuer();
                 let projection = project(&state, issuer);
                 let messages = projection.messages.iter().map(AsRef::as_ref);
                 prop_assert_eq!(Rules::check_all(messages, issuer), Ok(()));
+                let mut wire = Wire::new(*api);
+                for message in &projection.messages {
+                    let bytes = provider.render(Segment::Message(message), &NoImages);
+                    prop_assert_eq!(wire.take(&bytes), Ok(()));
+                }
+                prop_assert_eq!(wire.finish(), Ok(()));
             }
         }
     }
@@ -178,7 +195,11 @@ fn config(limits: Limits) -> SessionConfigured {
     let price = Price { input: u64::MAX, output: 1, cache_read: 1, cache_write: 1 };
     SessionConfigured {
         agent: None,
-        model: ModelRef { url: String::new(), window_tokens_max: None, price: Some(price) },
+        model: ModelRef {
+            url: String::new(),
+            window_tokens_max: None,
+            price: Some(price),
+        },
         system: String::new(),
         tools: tools.to_vec(),
         gates: Vec::new(),
@@ -228,16 +249,20 @@ fn reply() -> impl Strategy<Value = Reply> {
         ReplyStop::Paused,
         ReplyStop::Refusal,
     ];
-    (vec(part(), 0..4), select(stops.to_vec()), usage(), select(&ISSUERS[..])).prop_map(
+    (vec(part(), 0..4), select(stops.to_vec()), usage(), issuer()).prop_map(
         |(parts, stop, usage, issuer)| Reply {
             parts,
             stop,
             usage,
-            issuer: issuer.to_owned(),
+            issuer,
             model: String::new(),
             provider_id: String::new(),
         },
     )
+}
+
+fn issuer() -> impl Strategy<Value = String> {
+    select(providers().map(|(provider, _)| provider.issuer().to_owned()).to_vec())
 }
 
 fn usage() -> impl Strategy<Value = Usage> {
@@ -256,7 +281,9 @@ fn part() -> impl Strategy<Value = ReplyPart> {
     prop_oneof![
         text().prop_map(|text| ReplyPart::Text { text }),
         any::<bool>().prop_map(|signed| {
-            ReplyPart::Reasoning(Reasoning { text: String::new(), raw: "{}".to_owned(), signed })
+            let block = r#"{"type":"thinking","thinking":"","signature":"c2ln"}"#;
+            let raw = if signed { block } else { "" }.to_owned();
+            ReplyPart::Reasoning(Reasoning { text: "why".to_owned(), raw, signed })
         }),
         (call_id(), select(vec!["look", "web.search", ""]), any::<bool>()).prop_map(
             |(id, name, complete)| {

@@ -1,6 +1,6 @@
 //! What must be true of every log, looked at with every entry.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use inspan_core::{
     Entry, Event, State,
@@ -34,10 +34,10 @@ struct Reader<'a> {
     shown: Shown<'a>,
     rules: Rules,
     wire: Wire,
-    /// The bytes of the sealed messages, made once.
-    sealed: Vec<Vec<u8>>,
-    /// The open message that was looked at last.
-    open: Option<Message>,
+    /// The sealed messages, rendered and looked at once.
+    sealed: Vec<Arc<Message>>,
+    /// What the open message was made of when it was looked at last: only more makes another one.
+    open: [usize; 3],
 }
 
 impl<'a> Checks<'a> {
@@ -51,66 +51,58 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// As if it had looked at `log` entry by entry.
-    pub(super) fn replayed(shown: &[Shown<'a>], log: &[Entry]) -> Result<Self, String> {
+    /// As if it had looked at `log` entry by entry; with the state that this leads to.
+    pub(super) fn replayed(shown: &[Shown<'a>], log: &[Entry]) -> Result<(Self, State), String> {
         let mut checks = Self::new(shown);
         let mut state = State::default();
         for entry in log {
-            let before = state.clone();
+            checks.before(&state, entry)?;
             state.apply(entry);
-            checks.entry(&before, entry, &state)?;
+            checks.after(&state)?;
         }
-        Ok(checks)
+        Ok((checks, state))
     }
 
     pub(super) fn is_answered(&self, call: &CallId) -> bool {
         self.answered.contains(call)
     }
 
-    /// Looks at one entry, with the state before and after it.
-    pub(super) fn entry(
-        &mut self,
-        before: &State,
-        entry: &Entry,
-        after: &State,
-    ) -> Result<(), String> {
+    /// Looks at one entry that follows on `before`.
+    pub(super) fn before(&mut self, before: &State, entry: &Entry) -> Result<(), String> {
         match &entry.event {
-            Event::RoundStarted(started) => self.round(before, after, started, entry.at_ms)?,
+            Event::RoundStarted(started) => self.round(before, started, entry.at_ms)?,
             Event::ModelReplied(_) => self.reply(before)?,
             Event::GateJudged(e) => {
-                let allowed = before.call(&e.call).map(|open| open.call.name.as_str());
-                let allowed = allowed.is_some_and(|name| before.allowed.contains(name));
-                match e.verdict {
-                    Verdict::Ask(_) if !allowed => {}
-                    Verdict::Deny(_) => {}
-                    Verdict::Allow | Verdict::Ask(_) => {
-                        self.permitted.insert(e.call.clone());
-                    }
+                let name = before.call(&e.call).map(|open| open.call.name.as_str());
+                let allowed = name.is_some_and(|name| before.allowed.contains(name));
+                if e.verdict == Verdict::Allow || allowed && matches!(e.verdict, Verdict::Ask(_)) {
+                    self.permitted.insert(e.call.clone());
                 }
             }
             Event::PermissionAnswered(e) if e.choice != Choice::No => {
                 self.permitted.insert(e.call.clone());
             }
-            Event::ToolStarted(started) => self.tool(before, after, started)?,
+            Event::ToolStarted(started) => self.tool(before, started)?,
             Event::ToolFinished(e) => {
                 self.answered.insert(e.call.clone());
             }
             Event::TurnEnded(_) => all_answered(before)?,
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Looks at what an entry has led to.
+    pub(super) fn after(&mut self, after: &State) -> Result<(), String> {
+        if let (Some(turn), Some(config)) = (&after.turn, &after.config) {
+            counted(turn, &config.limits, &after.calls)?;
+        }
         self.readers.iter_mut().try_for_each(|reader| reader.read(after))
     }
 
-    fn round(
-        &mut self,
-        before: &State,
-        after: &State,
-        started: &RoundStarted,
-        at_ms: i64,
-    ) -> Result<(), String> {
+    fn round(&mut self, before: &State, started: &RoundStarted, at_ms: i64) -> Result<(), String> {
         all_answered(before)?;
-        let (Some(turn), Some(next), Some(config)) = (&before.turn, &after.turn, &before.config)
-        else {
+        let (Some(turn), Some(config)) = (&before.turn, &before.config) else {
             return Err("a round outside of a turn".to_owned());
         };
         if matches!(turn.phase, Phase::Asking(_)) {
@@ -124,7 +116,7 @@ impl<'a> Checks<'a> {
         if is_first && !self.closed.insert(turn.number) {
             return Err("a second closing call".to_owned());
         }
-        within(&config.limits, started, turn, next, at_ms)
+        within(&config.limits, started, turn, at_ms)
     }
 
     fn reply(&mut self, before: &State) -> Result<(), String> {
@@ -137,7 +129,7 @@ impl<'a> Checks<'a> {
         }
     }
 
-    fn tool(&self, before: &State, after: &State, started: &ToolStarted) -> Result<(), String> {
+    fn tool(&self, before: &State, started: &ToolStarted) -> Result<(), String> {
         let call = &started.call;
         if self.answered.contains(call) {
             return Err(format!("{call} was answered, and is started again"));
@@ -154,22 +146,7 @@ impl<'a> Checks<'a> {
                 return Err(format!("{call} runs beside {}", other.call.id));
             }
         }
-        let (Some(turn), Some(config)) = (&after.turn, &after.config) else {
-            return Err("a tool outside of a turn".to_owned());
-        };
-        let running = after.calls.iter().filter(|open| is_running(open)).count();
-        if running > config.limits.calls_at_once_max.max(1) as usize {
-            return Err(format!("{running} calls at once"));
-        }
-        if turn.spent.calls > config.limits.calls_max {
-            return Err(format!("{} calls", turn.spent.calls));
-        }
         Ok(())
-    }
-
-    /// Looks at the whole, once more and from the beginning.
-    pub(super) fn finish(&self, state: &State) -> Result<(), String> {
-        self.readers.iter().try_for_each(|reader| reader.finish(state))
     }
 }
 
@@ -192,15 +169,20 @@ fn may_run_beside(one: &OpenCall, other: &OpenCall) -> bool {
     }
 }
 
-/// What was spent when a round starts: below every limit for an ordinary one; with room for the
-/// closing one, except that of rounds, calls and repeats.
-fn within(
-    limits: &Limits,
-    started: &RoundStarted,
-    turn: &Turn,
-    next: &Turn,
-    at_ms: i64,
-) -> Result<(), String> {
+fn counted(turn: &Turn, limits: &Limits, calls: &[OpenCall]) -> Result<(), String> {
+    let running = calls.iter().filter(|open| is_running(open)).count();
+    if running > limits.calls_at_once_max.max(1) as usize {
+        return Err(format!("{running} calls at once"));
+    }
+    if turn.spent.calls > limits.calls_max || turn.spent.rounds > limits.rounds_max {
+        return Err(format!("{:?} is more than {limits:?}", turn.spent));
+    }
+    Ok(())
+}
+
+/// What was spent when a round starts: less than every limit on tokens, cost and time, also for
+/// the closing one.
+fn within(limits: &Limits, started: &RoundStarted, turn: &Turn, at_ms: i64) -> Result<(), String> {
     let spent = &turn.spent;
     let wrong = |limit: Limit| Err(format!("a round beyond the limit on {}", limit.words()));
     // Entries are some milliseconds later than the decisions before them.
@@ -216,57 +198,45 @@ fn within(
     if limits.time_ms_max.is_some_and(is_late) {
         return wrong(Limit::Time);
     }
-    if next.spent.rounds > limits.rounds_max {
-        return wrong(Limit::Rounds);
-    }
     Ok(())
 }
 
 impl<'a> Reader<'a> {
     fn new(shown: Shown<'a>) -> Self {
         let (rules, wire) = (Rules::default(), Wire::new(shown.api));
-        Self { shown, rules, wire, sealed: Vec::new(), open: None }
+        Self { shown, rules, wire, sealed: Vec::new(), open: [0; 3] }
     }
 
     fn read(&mut self, state: &State) -> Result<(), String> {
+        let count = state.messages.len();
+        let answered = state.calls.iter().filter(|open| open.is_answered()).count();
+        let open = [state.calls.len(), answered, state.content.len()];
+        if self.open == open && self.sealed.len() == count {
+            return Ok(());
+        }
+        self.open = open;
         let provider = self.shown.provider;
         let projection = project(state, provider.issuer());
-        let count = state.messages.len();
         for message in projection.messages.iter().take(count).skip(self.sealed.len()) {
             recorded(message)?;
             self.rules.take(message, provider.issuer())?;
             let bytes = provider.render(Segment::Message(message), &NoImages);
             self.wire.take(&bytes)?;
-            self.sealed.push(bytes);
-            self.open = None;
         }
-        if self.sealed.len() != count {
-            return Err("a sealed message is gone".to_owned());
+        let same = |(one, other)| Arc::ptr_eq(one, other);
+        if self.sealed.len() > count || !self.sealed.iter().zip(&state.messages).all(same) {
+            return Err("a sealed message has changed".to_owned());
         }
+        self.sealed.extend(state.messages.iter().skip(self.sealed.len()).cloned());
         let Some(open) = projection.messages.get(count) else {
             return self.rules.finish().and_then(|()| self.wire.finish());
         };
-        if self.open.as_ref() != Some(open) {
-            self.rules.check(open, provider.issuer())?;
-            self.wire.check(&provider.render(Segment::Message(open), &NoImages))?;
-            self.open = Some(open.clone().into_owned());
+        self.rules.check(open, provider.issuer())?;
+        if state.turn.is_some() {
+            // It is rendered with the entry that seals it, before it is sent.
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn finish(&self, state: &State) -> Result<(), String> {
-        let provider = self.shown.provider;
-        let projection = project(state, provider.issuer());
-        for (index, sealed) in self.sealed.iter().enumerate() {
-            let message = projection
-                .messages
-                .get(index)
-                .map(|message| provider.render(Segment::Message(message), &NoImages));
-            if message.as_ref() != Some(sealed) {
-                return Err(format!("message {index} is not what was sent"));
-            }
-        }
-        Ok(())
+        self.wire.check(&provider.render(Segment::Message(open), &NoImages))
     }
 }
 

@@ -30,12 +30,13 @@ pub(super) struct World {
     /// Tools that took their work elsewhere, and have not reported yet.
     pub(super) jobs: Vec<(CallId, String)>,
     apis: Vec<Api>,
+    tools: Vec<Arc<ToolSpec>>,
     mood: Mood,
     asked: u64,
     witness: BTreeMap<String, Seen>,
 }
 
-/// How the model goes about a turn.
+/// How the model goes about it.
 #[derive(Clone, Copy)]
 enum Mood {
     Varied,
@@ -69,17 +70,13 @@ pub(super) const TOOL_MS_MAX: u64 = 1_000;
 impl World {
     pub(super) fn new(seed: u64, shown: &[Shown<'_>]) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let mood = match rng.u8(..12) {
-            0 => Mood::Polls,
-            1 | 2 => Mood::Stuck(rng.u64(1..=3)),
-            _ => Mood::Varied,
-        };
         Self {
             model: rng.usize(..shown.len()),
             apis: shown.iter().map(|one| one.api).collect(),
+            tools: tools(),
             calm: false,
             jobs: Vec::new(),
-            mood,
+            mood: Mood::Varied,
             asked: 0,
             witness: BTreeMap::new(),
             rng,
@@ -104,7 +101,7 @@ impl World {
                 price: has_price.then_some(price),
             },
             system: "Be brief.".to_owned(),
-            tools: tools(),
+            tools: self.tools.clone(),
             gates: vec!["dice".to_owned()],
             limits,
             sandbox: "none".to_owned(),
@@ -115,7 +112,7 @@ impl World {
         let small = |rng: &mut Rng| rng.u8(..5) == 0;
         let rng = &mut self.rng;
         Limits {
-            rounds_max: if small(rng) { rng.u32(..4) } else { 20 },
+            rounds_max: if small(rng) { rng.u32(..4) } else { 16 },
             tokens_max: small(rng).then(|| rng.u64(..3_000)),
             cost_max_nano_usd: (has_price && small(rng)).then(|| rng.u64(..400_000)),
             time_ms_max: small(rng).then(|| rng.u64(..5_000)),
@@ -126,7 +123,13 @@ impl World {
         }
     }
 
+    /// What the person says next; it may change how the model goes about it.
     pub(super) fn prompt(&mut self) -> Vec<Content> {
+        self.mood = match self.rng.u8(..20) {
+            0 => Mood::Polls,
+            1 => Mood::Stuck(self.rng.u64(1..=3)),
+            _ => Mood::Varied,
+        };
         let words = ["Is it warm?", "  ", "Go on.", "é\u{0}\u{202e}", "Stop that."];
         let count = self.rng.usize(..3);
         (0..count).map(|_| Content::text(words[self.rng.usize(..words.len())])).collect()
@@ -211,10 +214,9 @@ impl World {
     }
 
     fn call(&mut self) -> ReplyPart {
-        let known = tools();
         let name = match self.rng.u8(..12) {
             0 => ["lok", "web.search", "", "tool with spaces é"][self.rng.usize(..4)],
-            _ => known[self.rng.usize(..known.len())].name.as_str(),
+            _ => self.tools[self.rng.usize(..self.tools.len())].name.as_str(),
         };
         let path = ["a", "b"][self.rng.usize(..2)];
         let good = json!({"n": self.rng.u8(..3), "path": path});
