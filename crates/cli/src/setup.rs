@@ -1,6 +1,10 @@
 //! Picks the implementations for a run: agent, model, limits, store.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use inspan_core::{
     State,
@@ -42,10 +46,15 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Failure> {
     let recorded = before.and_then(|state| state.config.as_deref());
     let mut notices = Vec::new();
-    let mut agent = load_agent(home, config, args, recorded)?;
+    let workdir = workdir(home, before)?;
+    let mut agent = load_agent(&workdir, config, args, recorded)?;
+    let mut limits = Limits::session();
+    config.limits.apply(&mut limits);
+    agent.limits.apply(&mut limits);
     if let Some(recorded) = recorded {
-        keep_or_tell(&mut agent, recorded, &mut notices);
+        keep_or_tell(&mut agent, &mut limits, recorded, &mut notices);
     }
+    args.limits.patch().apply(&mut limits);
 
     let url = args
         .model
@@ -57,15 +66,12 @@ pub(crate) fn prepare(
     let facts = facts_of(&url, config);
     let provider = provider(&url, config, args)?;
 
-    let mut limits = Limits::session();
-    config.limits.apply(&mut limits);
-    agent.limits.apply(&mut limits);
-    args.limits.patch().apply(&mut limits);
-    if let Some(max) = facts.output_tokens_max {
-        limits.output_tokens_max = limits.output_tokens_max.min(max);
-    }
-
-    let model = ModelRef { url, window_tokens_max: facts.window_tokens_max, price: facts.price };
+    let model = ModelRef {
+        url,
+        window_tokens_max: facts.window_tokens_max,
+        output_tokens_max: facts.output_tokens_max,
+        price: facts.price,
+    };
     let setup = Setup {
         store,
         blobs: None,
@@ -76,7 +82,7 @@ pub(crate) fn prepare(
         clock: Arc::new(SystemClock),
         mask: config.mask.clone(),
         someone_answers: false,
-        workdir: home.workdir.display().to_string(),
+        workdir: workdir.display().to_string(),
         config: SessionConfigured {
             agent: Some(agent.reference),
             model,
@@ -92,13 +98,13 @@ pub(crate) fn prepare(
 
 /// The agent of the flag; else the one that the session began with; else the one built in.
 fn load_agent(
-    home: &Home,
+    workdir: &Path,
     config: &Config,
     args: &DriveArgs,
     recorded: Option<&SessionConfigured>,
 ) -> Result<Agent, Failure> {
     let given = Surroundings {
-        workdir: home.workdir.clone(),
+        workdir: workdir.to_owned(),
         environment: config.variables.environment().to_vec(),
         mask: config.mask.clone(),
         date: jiff::ZonedDateTime::now().date().to_string(),
@@ -117,12 +123,30 @@ fn load_agent(
     }
 }
 
-/// An agent that did not change keeps the prompt that was resolved when the session began; one
-/// that did is told.
-fn keep_or_tell(agent: &mut Agent, recorded: &SessionConfigured, notices: &mut Vec<String>) {
+/// A session has one working directory, the one that it began in.
+fn workdir(home: &Home, before: Option<&State>) -> Result<PathBuf, Failure> {
+    let began_in = before.and_then(|state| state.started.as_ref()).map(|e| e.workdir.as_str());
+    match began_in {
+        Some(path) if !is_folder(Path::new(path)) => Err(Failure::Usage(format!(
+            "the session's working directory {path} is gone: make it again, or begin a new session"
+        ))),
+        Some(path) => Ok(PathBuf::from(path)),
+        None => Ok(home.workdir.clone()),
+    }
+}
+
+/// An agent that did not change keeps the prompt and the limits that were resolved when the session
+/// was last driven; one that did is told.
+fn keep_or_tell(
+    agent: &mut Agent,
+    limits: &mut Limits,
+    recorded: &SessionConfigured,
+    notices: &mut Vec<String>,
+) {
     match &recorded.agent {
         Some(before) if before.hash == agent.reference.hash => {
             agent.system.clone_from(&recorded.system);
+            limits.clone_from(&recorded.limits);
         }
         Some(before) if before.path == agent.reference.path => notices.push(format!(
             "the agent in {} changed since this session was last driven; it goes on as it is now",

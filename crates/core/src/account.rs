@@ -20,10 +20,16 @@ pub(crate) struct Account<'a> {
 }
 
 impl Account<'_> {
-    /// The limit on the next reply's tokens after `cuts` cut replies in a row.
+    /// The limit on the next reply's tokens after `cuts` cut replies in a row: never more than the
+    /// model can write, or than its window has room for.
     pub(crate) fn output_tokens_max(&self, cuts: u32) -> u32 {
-        let max = self.config.limits.output_tokens_max;
-        if cuts == 0 { max } else { max.saturating_mul(CUT_RAISE_FACTOR) }
+        let limit = self.config.limits.output_tokens_max;
+        let wanted = if cuts == 0 { limit } else { limit.saturating_mul(CUT_RAISE_FACTOR) };
+        let model = &self.config.model;
+        let window = model.window_tokens_max.unwrap_or(u64::MAX);
+        let room = window.saturating_sub(self.state.context.tokens_estimate()).max(1);
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        wanted.min(model.output_tokens_max.unwrap_or(u32::MAX)).min(room)
     }
 
     fn time_ms(&self) -> u64 {
@@ -103,7 +109,7 @@ impl Account<'_> {
         if self.turn.spent.rounds == 0 {
             return usage(input, 0);
         }
-        usage(input.saturating_mul(2), self.closing_output_tokens().into())
+        usage(input.saturating_mul(2), u64::from(self.closing_output_tokens()) * 2)
     }
 
     fn round_tokens(&self) -> u64 {

@@ -5,20 +5,34 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_json_lenient::Deserializer;
 
+use crate::budget::JSON_DEPTH_MAX;
+
 /// Reads arguments as a JSON object. Nothing at all and `null` are an empty object. Trailing
 /// commas, comments, raw line ends and control characters inside strings are read as they are
 /// meant, and an object that was written as a JSON string is taken out of it. `None` for
-/// everything else: half an object, stray quotes, another kind of value.
+/// everything else: half an object, stray quotes, another kind of value, more than
+/// [`JSON_DEPTH_MAX`] levels.
 pub fn read(text: &str) -> Option<Value> {
     let text = text.trim();
     if text.is_empty() {
         return Some(Value::Object(Map::new()));
     }
-    match serde_json::from_str(text).ok().or_else(|| lenient(text))? {
-        Value::Null => Some(Value::Object(Map::new())),
-        Value::String(inner) => serde_json::from_str(&inner).ok().filter(Value::is_object),
-        value => value.is_object().then_some(value),
-    }
+    let object = match serde_json::from_str(text).ok().or_else(|| lenient(text))? {
+        Value::Null => Value::Object(Map::new()),
+        Value::String(inner) => serde_json::from_str(&inner).ok()?,
+        value => value,
+    };
+    (object.is_object() && depth(&object) <= JSON_DEPTH_MAX).then_some(object)
+}
+
+/// How deep `value` is nested: 1 for a number or a text.
+pub fn depth(value: &Value) -> usize {
+    let inner = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(fields) => fields.values().map(depth).max(),
+        _ => None,
+    };
+    1 + inner.unwrap_or(0)
 }
 
 fn lenient(text: &str) -> Option<Value> {
@@ -52,6 +66,11 @@ mod tests {
 
     use super::*;
 
+    fn nested(levels: usize) -> String {
+        let (open, close) = ("{\"a\":".repeat(levels - 1), "}".repeat(levels - 1));
+        format!("{open}1{close}")
+    }
+
     #[test]
     fn repairs_only_without_loss() {
         let table = [
@@ -65,12 +84,14 @@ mod tests {
             (r#"{"a":"b""}"#, None),
             (r#"{"a":1} {"b":2}"#, None),
             ("[1]", None),
+            (&nested(JSON_DEPTH_MAX + 1), None),
             ("\"Lisbon\"", None),
             ("Lisbon", None),
         ];
         for (text, expected) in table {
             assert_eq!(read(text), expected, "{text}");
         }
+        assert!(read(&nested(JSON_DEPTH_MAX)).is_some());
         assert_eq!(projected("{\"a\":"), json!({"_unparsed": "{\"a\":"}));
     }
 }

@@ -178,3 +178,12 @@ pub const GATE_MS_MAX: u64 = 60_000;
 
 /// Bytes of text of one tool result that the model reads; more is cut in the middle.
 pub const RESULT_BYTES_MAX: usize = 64 * 1024;
+
+/// Pieces of content of one tool result; more are left out, and the model is told so.
+pub const RESULT_PIECES_MAX: usize = 64;
+
+/// Bytes of the evidence of one tool result as JSON; larger evidence is left out, and said to be.
+pub const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
+
+/// How deep arguments and evidence may be nested, so that every log that is written can be read.
+pub const JSON_DEPTH_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! What is next. [`decide`] looks at a state and names one action; the driver carries it out by
+//! What is next. [`decide()`] looks at a state and names one action; the driver carries it out by
 //! appending a fact, and asks again. What was started is in the state, so nothing starts twice.
 
 use crate::{
@@ -170,6 +170,9 @@ impl Now<'_> {
             Phase::Replied(ReplyStop::Length) => Some(words::cut_call(
                 self.account.output_tokens_max(self.turn.cuts.saturating_sub(1)),
             )),
+            Phase::Failed { failed, .. } if failed.class == ErrorClass::TimeLimit => {
+                Some(words::limited_call(Limit::Time))
+            }
             Phase::Replied(ReplyStop::Broken | ReplyStop::Cancelled) | Phase::Failed { .. } => {
                 Some(words::BROKEN.to_owned())
             }
@@ -307,13 +310,14 @@ fn run(state: &State, open: &OpenCall) -> Action {
 
 /// Whether two calls must run one after the other, in the order of the reply.
 fn conflict(earlier: &OpenCall, later: &OpenCall) -> bool {
-    // A call of no tool, or with unreadable arguments, does nothing.
+    // A call of no tool does nothing.
     let (Some(a), Some(b)) = (&earlier.tool, &later.tool) else { return false };
     if a.side_by_side() && b.side_by_side() {
         return false;
     }
     match (earlier.resource(), later.resource()) {
-        (Some(one), Some(other)) => one == other,
+        // Two tools may name one thing in two ways.
+        (Some(one), Some(other)) => one == other || a.name != b.name,
         _ => true,
     }
 }

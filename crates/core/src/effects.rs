@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
+use crate::message::{Labels, Privacy, Trust};
+
 /// What a tool may do. [`Effects::default`] is the worst case: what is not declared may do
 /// everything. In JSON and YAML a list of the names that hold: `["reads_untrusted"]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,14 @@ impl Effects {
             self.spends,
         ];
         Self::NAMES.into_iter().zip(held).filter_map(|(name, holds)| holds.then_some(name))
+    }
+
+    /// Where the result of a tool with these effects comes from.
+    pub fn labels(&self) -> Labels {
+        Labels {
+            trust: if self.reads_untrusted { Trust::Untrusted } else { Trust::Trusted },
+            privacy: if self.reads_private { Privacy::Private } else { Privacy::Public },
+        }
     }
 
     fn set(&mut self, name: &str) -> bool {
@@ -114,11 +124,4 @@ pub enum Repeat {
     /// Must not be run again: its outcome is told as unknown.
     #[default]
     Once,
-}
-
-impl Repeat {
-    /// Whether a start that was not finished may simply be run again.
-    pub fn runs_again(self) -> bool {
-        matches!(self, Self::Pure | Self::Idempotent | Self::Keyed)
-    }
 }

@@ -121,6 +121,9 @@ pub struct ModelRef {
     pub url: String,
     /// Its window in tokens, if anybody knows.
     pub window_tokens_max: Option<u64>,
+    /// The most tokens that one reply of it can have, if anybody knows.
+    #[serde(default)]
+    pub output_tokens_max: Option<u32>,
     /// Its price, if anybody knows.
     pub price: Option<Price>,
 }

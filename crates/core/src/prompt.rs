@@ -71,16 +71,17 @@ pub struct Projection<'a> {
 }
 
 /// What the model of `issuer` reads of `state`. Total: for every state it is a request that a
-/// provider accepts. The message at an index never changes from one request to the next.
+/// provider accepts. The message at an index never changes from one request to the next: what
+/// comes while a request is under way is left for the next one.
 pub fn project<'a>(state: &'a State, issuer: &str) -> Projection<'a> {
     let config = state.config.as_deref();
     let mut messages: Vec<Cow<'a, Message>> = Vec::with_capacity(state.messages.len() + 1);
     messages.extend(state.messages.iter().map(|message| for_issuer(message, issuer)));
     let open = UserMessage {
-        results: state.calls.iter().cloned().map(result_of).collect(),
+        results: state.calls.iter().map(result_of).collect(),
         content: state.content.clone(),
     };
-    if open != UserMessage::default() {
+    if open != UserMessage::default() && !state.is_asking() {
         messages.push(Cow::Owned(Message::User(open)));
     } else if messages.is_empty() {
         messages.push(Cow::Owned(Message::User(UserMessage::no_prompt())));

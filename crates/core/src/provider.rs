@@ -76,6 +76,20 @@ impl ErrorClass {
         }
     }
 
+    /// Whether the request was refused before any work was done for it, so that it costs nothing.
+    pub fn is_refusal(self) -> bool {
+        match self {
+            Self::Overloaded
+            | Self::RateLimited
+            | Self::Quota
+            | Self::Auth
+            | Self::TooLong
+            | Self::BadRequest
+            | Self::Network => true,
+            Self::Stalled | Self::Interrupted | Self::Cancelled | Self::TimeLimit => false,
+        }
+    }
+
     /// Whether the same request may succeed later.
     pub fn is_passing(self) -> bool {
         matches!(self, Self::Overloaded | Self::RateLimited | Self::Network | Self::Stalled)
@@ -231,6 +245,11 @@ impl ReplyBuilder {
             ModelEvent::Counted(usage) => merge(&mut self.usage, usage),
             ModelEvent::Finished(_) | ModelEvent::Failed(_) => {}
         }
+    }
+
+    /// What the provider counted so far.
+    pub fn usage(&self) -> &Usage {
+        &self.usage
     }
 
     /// Whether anything has arrived that is worth keeping.

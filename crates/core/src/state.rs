@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::{
     arguments,
-    budget::{Limit, Spent, tokens_estimate},
+    budget::{Limit, REPEATS_NOTED, Spent, tokens_estimate},
     effects::Repeat,
     event::{
         Entry, Event, GateJudged, Head, ModelFailed, ModelReplied, Parked, PermissionAnswered,
         RoundStarted, SessionConfigured, SessionStarted, Stop, ToolFinished, ToolStarted,
         TurnEnded, Woken, WokenWhy,
     },
-    gate::{AnsweredBy, Choice, Verdict},
+    gate::{Choice, Verdict},
     hash::Hash,
     message::{CallId, Content, How, Reply, ReplyPart, ReplyStop, ToolCall, ToolResult},
     prompt::{CallResult, Message, UserMessage},
@@ -47,6 +47,9 @@ pub struct State {
     pub turns: u32,
     /// How the last turn ended.
     pub ended: Option<TurnEnded>,
+    /// What the last turn answered: the text of its last reply, with that of the replies before it
+    /// that were cut or paused. Empty when it ended without one.
+    pub answer: String,
     /// The tools that a person allowed for the whole session.
     pub allowed: BTreeSet<String>,
     /// What the session spent.
@@ -96,8 +99,8 @@ pub struct Turn {
     pub closing: Option<Limit>,
     /// The limits that the model was told are near.
     pub told: BTreeSet<Limit>,
-    /// Questions that counted as answered with no because nobody could answer.
-    pub unasked: u32,
+    /// What it has answered so far; see [`State::answer`].
+    pub answer: String,
     /// The rounds so far, for finding loops; `None` for one that never repeats.
     pub signatures: Vec<Option<Hash>>,
     active_ms: u64,
@@ -118,7 +121,7 @@ impl Turn {
             unread: false,
             closing: None,
             told: BTreeSet::new(),
-            unasked: 0,
+            answer: String::new(),
             signatures: Vec::new(),
             active_ms: 0,
             since_ms: at_ms,
@@ -289,6 +292,11 @@ impl State {
         self.at_ms = at_ms;
     }
 
+    /// Whether a request is under way. What comes meanwhile is for the next one.
+    pub fn is_asking(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Asking(_)))
+    }
+
     /// The open call with this identifier.
     pub fn call(&self, id: &CallId) -> Option<&OpenCall> {
         self.calls.iter().find(|open| open.call.id == *id)
@@ -339,7 +347,15 @@ impl State {
         }
     }
 
+    /// What is open outside of any turn stays without a result.
+    fn close_calls(&mut self) {
+        for open in self.calls.iter_mut().filter(|open| !open.is_answered()) {
+            open.status = CallStatus::Answered(Box::new(no_result(&open.call)));
+        }
+    }
+
     fn open_turn(&mut self, at_ms: i64) {
+        self.close_calls();
         self.turns += 1;
         self.turn = Some(Turn::new(self.turns, at_ms));
         self.parked = None;
@@ -353,6 +369,8 @@ impl State {
         }
         self.seal();
         let ordinary = started.attempt == 1 && started.closing.is_none();
+        let goes_on =
+            |phase: &Phase| matches!(phase, Phase::Replied(ReplyStop::Length | ReplyStop::Paused));
         self.total.rounds += u32::from(ordinary);
         self.on_turn(|turn| {
             turn.spent.rounds += u32::from(ordinary);
@@ -360,13 +378,16 @@ impl State {
             turn.attempt = started.attempt;
             turn.closing = started.closing;
             turn.unread = false;
+            if started.attempt == 1 && !goes_on(&turn.phase) {
+                turn.answer.clear();
+            }
             turn.phase = Phase::Asking(started.clone());
         });
     }
 
     /// What the next request carries becomes a message that never changes.
     fn seal(&mut self) {
-        let results = std::mem::take(&mut self.calls).into_iter().map(result_of).collect();
+        let results = std::mem::take(&mut self.calls).iter().map(result_of).collect();
         let content = std::mem::take(&mut self.content);
         let message = UserMessage { results, content };
         if message != UserMessage::default() {
@@ -416,6 +437,8 @@ impl State {
         } else {
             self.context.bytes += reply.parts.iter().map(part_size).sum::<usize>();
         }
+        let said = reply.text();
+        self.on_turn(|turn| turn.answer += &said);
         let reply = with_own_ids(reply, seq);
         self.calls = reply
             .calls()
@@ -471,12 +494,10 @@ impl State {
 
     fn answered(&mut self, answered: &PermissionAnswered) {
         let mut allowed_tool = None;
-        let mut unasked = false;
         self.on_call(&answered.call, |open| {
             if !matches!(open.status, CallStatus::AskNeeded(_) | CallStatus::Asked(_)) {
                 return;
             }
-            unasked = answered.by == AnsweredBy::Nobody;
             open.status = match answered.choice {
                 Choice::No => CallStatus::Refused(answered.why.clone()),
                 Choice::Once => CallStatus::Allowed,
@@ -487,7 +508,6 @@ impl State {
             };
         });
         self.allowed.extend(allowed_tool);
-        self.on_turn(|turn| turn.unasked += u32::from(unasked));
     }
 
     fn tool_started(&mut self, started: &ToolStarted) {
@@ -523,7 +543,13 @@ impl State {
         });
         if self.calls.iter().all(OpenCall::is_answered) {
             let signature = signature(&self.calls);
-            self.on_turn(|turn| turn.signatures.push(signature));
+            self.on_turn(|turn| {
+                turn.signatures.push(signature);
+                // A loop that was left is forgotten; the next one is told again.
+                if turn.repeats() < REPEATS_NOTED {
+                    turn.told.remove(&Limit::Loop);
+                }
+            });
         }
     }
 
@@ -555,10 +581,9 @@ impl State {
     }
 
     fn turn_ended(&mut self, ended: &TurnEnded, at_ms: i64) {
-        for open in self.calls.iter_mut().filter(|open| !open.is_answered()) {
-            open.status = CallStatus::Answered(Box::new(no_result(&open.call)));
-        }
+        self.close_calls();
         let turn = self.turn.take();
+        self.answer = turn.as_ref().map(|turn| turn.answer.clone()).unwrap_or_default();
         let unread = turn.as_ref().is_some_and(|turn| turn.unread);
         self.ended = Some(ended.clone());
         match turn {
@@ -606,9 +631,9 @@ fn no_result(call: &ToolCall) -> CallResult {
     }
 }
 
-pub(crate) fn result_of(open: OpenCall) -> CallResult {
-    match open.status {
-        CallStatus::Answered(result) => *result,
+pub(crate) fn result_of(open: &OpenCall) -> CallResult {
+    match &open.status {
+        CallStatus::Answered(result) => (**result).clone(),
         _ => no_result(&open.call),
     }
 }
@@ -656,7 +681,8 @@ pub fn sendable(mut reply: Reply) -> Reply {
     });
     calls_mut(&mut reply).for_each(|call| call.name = ToolSpec::sendable_name(&call.name));
     if !matches!(reply.parts.last(), Some(ReplyPart::Text { .. } | ReplyPart::Call(_))) {
-        reply.parts.push(ReplyPart::Text { text: words::REPLY_CUT.to_owned() });
+        let text = if is_cut { words::REPLY_CUT } else { words::NO_TEXT };
+        reply.parts.push(ReplyPart::Text { text: text.to_owned() });
     }
     reply
 }

@@ -147,7 +147,8 @@ pub trait Tool: Send + Sync {
     /// is expected there.
     fn check(&self, arguments: Value) -> Result<Value, String>;
 
-    /// Runs one call. The time limit is the driver's.
+    /// Runs one call. The time limit is the driver's. The future must not block its thread: it
+    /// shares that with the driver, which could then neither cancel nor time it.
     fn run(&self, call: Invocation) -> BoxFuture<'static, Result<ToolResult, ToolError>>;
 
     /// Asks whether an attempt that a dead process left open happened. Only called for

@@ -1,6 +1,8 @@
 //! Every sentence that the model is told by the harness itself, in one place. Changing one moves
 //! the prefix of running sessions, so change them seldom.
 
+use serde_json::Value;
+
 use crate::{
     budget::Limit,
     event::LimitNeared,
@@ -9,10 +11,16 @@ use crate::{
 
 /// Stands where a reply was cut before anything that can be sent.
 pub const REPLY_CUT: &str = "[reply cut]";
+/// Stands where a whole reply has nothing that can be sent back.
+pub const NO_TEXT: &str = "[no text]";
 /// Stands for a blank prompt, and where a log has none before its first request or reply.
 pub const NO_PROMPT: &str = "[no prompt]";
 /// Stands for the result of a tool that gave nothing at all.
 pub const NO_OUTPUT: &str = "[no output]";
+/// Stands for a picture whose bytes are gone.
+pub const IMAGE_LOST: &str = "[image lost]";
+/// Stands, in a result that can't hold pictures, for one that follows.
+pub const IMAGE_FOLLOWS: &str = "[image: in the next message]";
 /// Told for a call that was cancelled.
 pub const CANCELLED: &str = "Cancelled by the user.";
 /// Told for a call whose outcome nobody knows.
@@ -24,8 +32,7 @@ pub const NO_RESULT: &str = "No result was recorded for this call.";
 pub const UNREADABLE: &str =
     "Not run: the arguments are not a JSON object. Write the call again with valid JSON.";
 /// Told for the calls of a reply that broke off.
-pub const BROKEN: &str = "Not run: the connection broke in the middle of this reply, so nothing \
-     of it ran.";
+pub const BROKEN: &str = "Not run: this reply broke off before its end, so nothing of it ran.";
 /// Told for the calls of a refusal.
 pub const REFUSAL: &str = "Not run: the reply ended as a refusal.";
 /// Why a question counts as answered with no.
@@ -37,6 +44,26 @@ pub fn cut_call(output_tokens_max: u32) -> String {
         "Not run: your reply was cut at its limit of {output_tokens_max} tokens, so nothing of it \
          ran. Write less in one reply."
     )
+}
+
+/// Stands for a picture that providers do not take.
+pub fn image_refused(media_type: &str) -> String {
+    format!("[image of type {media_type}: can't be shown]")
+}
+
+/// Introduces a picture that belongs to a result before it.
+pub fn image_of(call: &CallId) -> String {
+    format!("[image from the result of {call}]")
+}
+
+/// Follows the content of a result that goes on as a job.
+pub fn accepted(job: &str) -> String {
+    format!("[accepted as job {job}: not finished yet]")
+}
+
+/// Follows the content of a result that has established something.
+pub fn evidence(evidence: &Value) -> String {
+    format!("[evidence: {evidence}]")
 }
 
 /// A note after a reply that was cut at its token limit.

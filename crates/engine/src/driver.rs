@@ -17,7 +17,7 @@ use inspan_core::{
         RoundStarted, ToolFinished, ToolStarted, Woken, WokenWhy,
     },
     gate::AnsweredBy,
-    message::{CallId, How, Labels, ReplyStop, ToolResult, Usage},
+    message::{CallId, How, Reply, ReplyPart, ReplyStop, ToolResult, Usage},
     provider::ErrorClass,
     recover::retry_at_ms,
     state::{CallStatus, OpenCall, Phase},
@@ -30,7 +30,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use crate::{
     effects::{
         AbortSignal, Clients, Done, ModelDone, ModelEnd, ask_model, for_the_log, run_tool,
-        usage_of_cut,
+        usage_estimated,
     },
     judge::judge,
     request::Rendered,
@@ -215,10 +215,13 @@ impl Driver {
             Some(tool) => {
                 run_tool(tool.clone(), started, invocation, self.setup.mask.clone(), signal).boxed()
             }
-            // Judged by an earlier process, whose agent still had it.
+            // Judged, or even started, by an earlier process, whose agent still had it.
             None => {
-                let text = words::unknown_tool(&started.name, &[]);
-                let finished = finished(&started, How::UnknownTool, ToolResult::text(text));
+                let (how, text) = match started.attempt {
+                    1 => (How::UnknownTool, words::unknown_tool(&started.name, &[])),
+                    _ => (How::Unknown, words::UNKNOWN.to_owned()),
+                };
+                let finished = finished(&started, how, ToolResult::text(text));
                 std::future::ready(Done::Tool(finished)).boxed()
             }
         }
@@ -242,8 +245,7 @@ impl Driver {
             return Ok(());
         }
         self.flush().await?;
-        let wait_ms = until_ms
-            .map(|until| u64::try_from(until - self.setup.clock.now_ms()).unwrap_or(0).max(1));
+        let wait_ms = self.wait_ms(until_ms);
         tokio::select! {
             biased;
             Some(commit) = self.commits.next() => self.publish(commit)?,
@@ -252,6 +254,11 @@ impl Driver {
             () = sleep(wait_ms) => {}
         }
         Ok(())
+    }
+
+    fn wait_ms(&self, until_ms: Option<i64>) -> Option<u64> {
+        let left_ms = until_ms?.saturating_sub(self.setup.clock.now_ms());
+        Some(u64::try_from(left_ms).unwrap_or(0).max(1))
     }
 
     fn take_what_is_there(&mut self) -> bool {
@@ -312,19 +319,20 @@ impl Driver {
         let ModelDone { built, end, first_ms, ms } = done;
         let seq = self.state.head.seq + 1;
         let issuer = self.setup.provider.issuer().to_owned();
-        let is_empty = built.is_empty();
-        let reply = |stop| built.finish(stop, &issuer, seq);
+        let (is_empty, counted) = (built.is_empty(), *built.usage());
         let (class, message, retry_at_ms) = match end {
             ModelEnd::Finished(stop) => {
-                let reply = reply(stop);
-                let cost_nano_usd = self.cost(&reply.usage);
-                return self.record(ModelReplied { reply, cost_nano_usd, first_ms, ms });
+                let mut reply = built.finish(stop, &issuer, seq);
+                // A server that never counts would spend nothing for ever.
+                if counted.input_total() == 0 {
+                    reply.usage = self.estimated(&counted, &reply.parts);
+                }
+                return self.replied(reply, first_ms, ms);
             }
             ModelEnd::Aborted(Abort::Cancelled) if !is_empty => {
-                let mut reply = reply(ReplyStop::Cancelled);
-                reply.usage = usage_of_cut(&reply, self.asked_tokens());
-                let cost_nano_usd = self.cost(&reply.usage);
-                return self.record(ModelReplied { reply, cost_nano_usd, first_ms, ms });
+                let mut reply = built.finish(ReplyStop::Cancelled, &issuer, seq);
+                reply.usage = self.estimated(&counted, &reply.parts);
+                return self.replied(reply, first_ms, ms);
             }
             ModelEnd::Aborted(Abort::Cancelled) => {
                 (ErrorClass::Cancelled, "cancelled before anything had arrived".to_owned(), None)
@@ -338,13 +346,22 @@ impl Driver {
                 (error.class, self.setup.mask.text(&error.message).into_owned(), retry)
             }
         };
-        let partial = (retry_at_ms.is_none() && !is_empty).then(|| reply(ReplyStop::Broken));
-        let usage = match &partial {
-            Some(partial) => usage_of_cut(partial, self.asked_tokens()),
-            None => Usage::default(),
-        };
+        let reply = built.finish(ReplyStop::Broken, &issuer, seq);
+        // What was refused at the door is free. What had begun, or was ended by us, is not.
+        let is_free = is_empty && counted == Usage::default() && class.is_refusal();
+        let usage = if is_free { counted } else { self.estimated(&counted, &reply.parts) };
         let cost_nano_usd = self.cost(&usage);
+        let partial = (retry_at_ms.is_none() && !is_empty).then_some(reply);
         self.record(ModelFailed { class, message, retry_at_ms, usage, cost_nano_usd, ms, partial });
+    }
+
+    fn replied(&mut self, reply: Reply, first_ms: u64, ms: u64) {
+        let cost_nano_usd = self.cost(&reply.usage);
+        self.record(ModelReplied { reply, cost_nano_usd, first_ms, ms });
+    }
+
+    fn estimated(&self, counted: &Usage, parts: &[ReplyPart]) -> Usage {
+        usage_estimated(counted, parts, self.asked_tokens())
     }
 
     fn asked_tokens(&self) -> u64 {
@@ -405,25 +422,31 @@ impl Driver {
     }
 
     /// `work`, while commands are taken and what is under way goes on; `None` when the turn was
-    /// cancelled meanwhile.
+    /// cancelled meanwhile, or its time is over.
     async fn unless_cancelled<T>(
         &mut self,
         work: impl Future<Output = T>,
     ) -> Result<Option<T>, StoreError> {
         let mut work = std::pin::pin!(work);
+        let limits = &self.setup.config.limits;
+        let deadline_ms =
+            limits.time_ms_max.and_then(|max| Some(self.state.turn.as_ref()?.deadline_ms(max)));
         loop {
             if let Some(done) = work.as_mut().now_or_never() {
                 return Ok(Some(done));
             }
             self.flush().await?;
+            let wait_ms = self.wait_ms(deadline_ms);
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(Some(done)),
                 Some(commit) = self.commits.next() => self.publish(commit)?,
                 Some(done) = self.under_way.next() => self.ended(done),
                 command = next_command(&mut self.commands) => self.command(command),
+                () = sleep(wait_ms) => {}
             }
-            if self.state.turn.as_ref().is_none_or(|turn| turn.cancelled) {
+            let is_over = deadline_ms.is_some_and(|end| self.setup.clock.now_ms() >= end);
+            if is_over || self.state.turn.as_ref().is_none_or(|turn| turn.cancelled) {
                 return Ok(None);
             }
         }
@@ -443,12 +466,7 @@ impl Driver {
                         self.record(not_run(&open, how, &text));
                     }
                 }
-                Announced::Model(_) => self.model_ended(ModelDone {
-                    built: Default::default(),
-                    end: ModelEnd::Aborted(why),
-                    first_ms: 0,
-                    ms: 0,
-                }),
+                Announced::Model(_) => self.model_ended(ModelDone::none(why)),
             }
         }
         self.abort.send_replace(Some(why));
@@ -456,6 +474,15 @@ impl Driver {
             self.ended(done);
         }
         self.abort.send_replace(None);
+        // Only a damaged log holds more than was begun here: that ends, too.
+        if self.state.is_asking() {
+            self.model_ended(ModelDone::none(why));
+        }
+        for open in self.state.calls.clone() {
+            if matches!(open.status, CallStatus::Running(_)) {
+                self.record(not_run(&open, How::Unknown, words::UNKNOWN));
+            }
+        }
     }
 }
 
@@ -476,7 +503,7 @@ fn finished(started: &ToolStarted, how: How, result: ToolResult) -> ToolFinished
         name: started.name.clone(),
         how,
         result,
-        labels: Labels::default(),
+        labels: started.effects.labels(),
         ms: 0,
     }
 }

@@ -1,19 +1,23 @@
 //! What is under way: model calls and tool calls as futures that end by themselves or by an abort,
 //! and always say how.
 
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{borrow::Cow, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
 use inspan_core::{
-    budget::tokens_estimate,
+    arguments,
+    budget::{
+        EVIDENCE_BYTES_MAX, JSON_DEPTH_MAX, RESULT_BYTES_MAX, RESULT_PIECES_MAX, tokens_estimate,
+    },
     decide::Abort,
     event::{ToolFinished, ToolStarted},
     mask::Mask,
-    message::{Content, How, Labels, Privacy, Reply, ReplyStop, ToolResult, Trust, Usage},
+    message::{Content, How, ReplyPart, ReplyStop, ResultState, ToolResult, Usage},
     provider::{ErrorClass, ModelError, ModelEvent, Provider, ReplyBuilder, Request},
     tool::{Invocation, Tool},
     words,
 };
+use serde_json::Value;
 use tokio::{
     sync::{broadcast, watch},
     time::Instant,
@@ -35,6 +39,13 @@ pub(crate) struct ModelDone {
     pub(crate) end: ModelEnd,
     pub(crate) first_ms: u64,
     pub(crate) ms: u64,
+}
+
+impl ModelDone {
+    /// A call that was announced and never begun.
+    pub(crate) fn none(why: Abort) -> Self {
+        Self { built: ReplyBuilder::default(), end: ModelEnd::Aborted(why), first_ms: 0, ms: 0 }
+    }
 }
 
 pub(crate) enum ModelEnd {
@@ -152,13 +163,21 @@ fn no_end() -> ModelError {
     }
 }
 
-/// What a call cost that was cut before its provider counted: never less than it said.
-pub(crate) fn usage_of_cut(reply: &Reply, input_tokens_estimate: u64) -> Usage {
-    let usage = reply.usage;
-    let written = serde_json::to_string(&reply.parts).map_or(0, |text| text.len());
-    let output = tokens_estimate(written).max(usage.output.unwrap_or(0));
-    let input = usage.input.or_else(|| (usage.input_total() == 0).then_some(input_tokens_estimate));
-    Usage { input, output: Some(output), estimated: true, ..usage }
+/// What a call cost that its provider did not count to the end: never less than it said.
+pub(crate) fn usage_estimated(
+    counted: &Usage,
+    parts: &[ReplyPart],
+    input_tokens_estimate: u64,
+) -> Usage {
+    let written = if parts.is_empty() {
+        0
+    } else {
+        serde_json::to_string(parts).map_or(0, |text| text.len())
+    };
+    let output = tokens_estimate(written).max(counted.output.unwrap_or(0));
+    let unknown = counted.input_total() == 0;
+    let input = if unknown { Some(input_tokens_estimate) } else { counted.input };
+    Usage { input, output: Some(output), estimated: true, ..*counted }
 }
 
 /// Runs one call within its time.
@@ -189,31 +208,45 @@ pub(crate) async fn run_tool(
         name: started.name,
         how,
         result: for_the_log(result, &mask),
-        labels: Labels {
-            trust: if started.effects.reads_untrusted { Trust::Untrusted } else { Trust::Trusted },
-            privacy: if started.effects.reads_private { Privacy::Private } else { Privacy::Public },
-        },
+        labels: started.effects.labels(),
         ms: elapsed_ms(began),
     })
 }
 
-/// A result as it may be kept: secrets masked, text capped.
+/// A result as it may be kept: secrets masked, text and evidence within their limits.
 pub(crate) fn for_the_log(mut result: ToolResult, mask: &Mask) -> ToolResult {
+    let pieces = result.content.len();
+    result.content.truncate(RESULT_PIECES_MAX);
+    let mut room = RESULT_BYTES_MAX;
     for content in &mut result.content {
         if let Content::Text { text } = content {
-            *text = cap::for_the_log(text, mask);
+            *text = cap::for_the_log(text, room, mask);
+            room = room.saturating_sub(text.len());
         }
     }
-    result.evidence = result.evidence.map(|evidence| {
-        let text = evidence.to_string();
-        match mask.text(&text) {
-            std::borrow::Cow::Borrowed(_) => evidence,
-            std::borrow::Cow::Owned(masked) => {
-                serde_json::from_str(&masked).unwrap_or(serde_json::Value::String(masked))
-            }
-        }
-    });
+    if pieces > RESULT_PIECES_MAX {
+        let left_out = pieces - RESULT_PIECES_MAX;
+        result.content.push(Content::text(format!("[{left_out} more pieces left out here]")));
+    }
+    result.evidence = result.evidence.map(|evidence| evidence_for_the_log(evidence, mask));
+    if let ResultState::Accepted(job) = &mut result.state {
+        *job = mask.text(job).into_owned();
+    }
     result
+}
+
+fn evidence_for_the_log(evidence: Value, mask: &Mask) -> Value {
+    if arguments::depth(&evidence) > JSON_DEPTH_MAX {
+        return Value::String(format!("[left out: nested deeper than {JSON_DEPTH_MAX}]"));
+    }
+    let text = evidence.to_string();
+    if text.len() > EVIDENCE_BYTES_MAX {
+        return Value::String(format!("[left out: {} bytes]", text.len()));
+    }
+    match mask.text(&text) {
+        Cow::Borrowed(_) => evidence,
+        Cow::Owned(masked) => serde_json::from_str(&masked).unwrap_or(Value::String(masked)),
+    }
 }
 
 fn elapsed_ms(since: Instant) -> u64 {

@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use inspan_core::{
     Event,
-    budget::GATE_MS_MAX,
+    arguments::depth,
+    budget::{GATE_MS_MAX, JSON_DEPTH_MAX},
     decide::not_run,
     event::GateJudged,
     gate::{Gate, GateCall, Verdict},
@@ -28,7 +29,8 @@ pub(crate) async fn judge(
     gates: Vec<Arc<dyn Gate>>,
     shared: Shared,
 ) -> Event {
-    let Some(tool) = tools.get(&open.call.name) else {
+    // What the log says of the tool counts: it may be new since the call was asked for.
+    let Some(tool) = tools.get(&open.call.name).filter(|_| open.tool.is_some()) else {
         let near = near_names(&open.call.name, tools.keys());
         let text = words::unknown_tool(&open.call.name, &near);
         return not_run(&open, How::UnknownTool, &text).into();
@@ -37,7 +39,8 @@ pub(crate) async fn judge(
         return not_run(&open, How::BadArguments, words::UNREADABLE).into();
     };
     let checked = match tool.check(arguments) {
-        Ok(checked) => checked,
+        Ok(checked) if depth(&checked) <= JSON_DEPTH_MAX => checked,
+        Ok(_) => return not_run(&open, How::BadArguments, words::UNREADABLE).into(),
         Err(why) => {
             return not_run(&open, How::BadArguments, &words::bad_arguments(&why)).into();
         }

@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 use common::{Counting, Does, Says, Witness, World, in_short, say, until, until_stop};
 use inspan_core::{
     Entry, Event,
+    budget::Price,
     effects::Repeat,
     event::Head,
     gate::{BoxFuture, Choice, Verdict},
@@ -14,7 +15,7 @@ use inspan_core::{
     provider::{Delta, ErrorClass},
     store::{Claim, SessionId, SessionRow, Store, StoreError},
 };
-use inspan_engine::{Command, Session, SessionError, Update};
+use inspan_engine::{Command, Session, SessionError, Update, session::fold};
 use inspan_testkit::model::Answer;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -308,7 +309,7 @@ async fn a_stream_that_breaks_for_good_keeps_its_text_and_runs_nothing() {
         [
             "RoundStarted 1.2",
             "ModelFailed network",
-            "echo not_run: Not run: the connection broke in the middle of this reply, so nothing of \
+            "echo not_run: Not run: this reply broke off before its end, so nothing of \
           it ran.",
             "stop failed: scripted network"
         ]
@@ -431,6 +432,50 @@ async fn the_result_of_any_tool_is_capped() {
     let cut: Vec<&str> = kept.lines().collect();
     assert_eq!((cut.len(), cut[1]), (3, "[34536 bytes left out here]"));
     assert!(cut[0].starts_with("{\"t\":\"abab") && cut[2].ends_with("abab\"}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_cut_or_paused_is_part_of_the_answer() {
+    let says = |text: &str, stop| Answer::new().says(text).ends(stop);
+    let world = World::new([
+        says("One ", ReplyStop::Length),
+        says("two ", ReplyStop::Paused),
+        says("three.", ReplyStop::End),
+    ]);
+    world.run("Count").await;
+    assert_eq!(fold(&*world.setup.store, &world.id).await.unwrap().answer, "One two three.");
+
+    let calls = Answer::new().says("Let me see.").asks("echo", "{}").ends(ReplyStop::End);
+    let world = World::new([calls, Answer::failure(ErrorClass::Auth)]);
+    world.run("Go").await;
+    assert_eq!(fold(&*world.setup.store, &world.id).await.unwrap().answer, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_is_charged_and_what_was_refused_is_not() {
+    let price = Price { input: 10, output: 100, cache_read: 0, cache_write: 0 };
+    let charged = async |answers: Vec<Answer>| {
+        let mut world = World::new(answers);
+        world.setup.config.model.price = Some(price);
+        let log = world.run("Go").await;
+        let total = fold(&*world.setup.store, &world.id).await.unwrap().total;
+        (
+            in_short(&log).last().cloned().unwrap(),
+            total.tokens,
+            total.cost_nano_usd,
+            total.incomplete,
+        )
+    };
+    let end = "stop end".to_owned();
+    // Refused at the door, then answered and counted.
+    let done = Answer::new().says("Hello.").counts(1000, 10).ends(ReplyStop::End);
+    let refused = vec![Answer::failure(ErrorClass::RateLimited), done.clone()];
+    assert_eq!(charged(refused).await, (end.clone(), 1010, 11_000, false));
+    // Broke after the provider had counted its input.
+    let broken = Answer::new().counts(1000, 1).fails(ErrorClass::Network, None);
+    assert_eq!(charged(vec![broken, done]).await, (end.clone(), 2011, 21_100, true));
+    // Never counted: what was sent and written is estimated.
+    assert_eq!(charged(vec![Answer::text("Hello.")]).await, (end, 10, 910, true));
 }
 
 /// A store whose commits take their time.

@@ -198,6 +198,7 @@ fn config(limits: Limits) -> SessionConfigured {
         model: ModelRef {
             url: String::new(),
             window_tokens_max: None,
+            output_tokens_max: None,
             price: Some(price),
         },
         system: String::new(),

@@ -184,17 +184,17 @@ fn the_stream_broke_for_good() {
         ask model: round 1, attempt 1, reads 37, writes 8192 at most
         wait
         > failed Network
-        answer call_5_0 look not_run: "Not run: the connection broke in the middle of this reply, so nothing of it ran."
+        answer call_5_0 look not_run: "Not run: this reply broke off before its end, so nothing of it ran."
         end failed "Network it was"
         idle
         > prompt "Again."
-        ask model: round 1, attempt 1, reads 64, writes 8192 at most
+        ask model: round 1, attempt 1, reads 60, writes 8192 at most
         wait
         --------
         user: Look.
         model: "Let me"
         model: look({})
-        call_5_0 not_run: Not run: the connection broke in the middle of this reply, so nothing of it ran.
+        call_5_0 not_run: Not run: this reply broke off before its end, so nothing of it ran.
         user: Again.
     "#);
 }
@@ -365,7 +365,7 @@ fn a_blank_prompt_is_one() {
         --------
         user: [no prompt]
         model: (signed)
-        model: "[reply cut]"
+        model: "[no text]"
     "#);
 }
 

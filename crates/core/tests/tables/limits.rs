@@ -150,8 +150,8 @@ fn tokens_without_room_for_a_closing_call() {
 
 #[test]
 fn tokens_are_near() {
-    let mut log = Log::with(|config| config.limits.tokens_max = Some(10_000));
-    log.usage = Usage { output: Some(8_100), ..Usage::default() };
+    let mut log = Log::with(|config| config.limits.tokens_max = Some(100_000));
+    log.usage = Usage { output: Some(81_000), ..Usage::default() };
     log.prompt("Look.");
     round(&mut log, "look", "1");
     log.is(r#"
@@ -163,14 +163,14 @@ fn tokens_are_near() {
         run call_5_0 look, attempt 1, key s/call_5_0, Pure []
         wait
         > finished call_5_0 ok: "1"
-        near Tokens: 8100 of 10000
+        near Tokens: 81000 of 100000
         ask model: round 2, attempt 1, reads 54, writes 8192 at most
         wait
         --------
         user: Look.
         model: look({})
         call_5_0 ok: 1
-        user: [8100 of 10000 tokens are used in this turn. Finish soon.]
+        user: [81000 of 100000 tokens are used in this turn. Finish soon.]
     "#);
 }
 
@@ -183,7 +183,7 @@ fn cost() {
     });
     log.usage = counted(500, 50);
     log.prompt("Look.");
-    for result in ["1", "2", "3", "4", "5"] {
+    for result in ["1", "2", "3", "4"] {
         round(&mut log, "look", result);
     }
     log.replied(&[text("That was dear.")]);
@@ -217,14 +217,7 @@ fn cost() {
         run call_20_0 look, attempt 1, key s/call_20_0, Pure []
         wait
         > finished call_20_0 ok: "4"
-        ask model: round 5, attempt 1, reads 551, writes 8192 at most
-        wait
-        > replied End: look({})
-        judge call_25_0
-        run call_25_0 look, attempt 1, key s/call_25_0, Pure []
-        wait
-        > finished call_25_0 ok: "5"
-        ask model: round 5, attempt 1, closing for Cost, reads 551, writes 100 at most
+        ask model: round 4, attempt 1, closing for Cost, reads 551, writes 100 at most
         wait
         > replied End: "That was dear."
         end cost ""
@@ -239,8 +232,6 @@ fn cost() {
         call_15_0 ok: 3
         model: look({})
         call_20_0 ok: 4
-        model: look({})
-        call_25_0 ok: 5
         user: [The limit on cost of this turn is reached. No tool will run any more. Answer now, in text, with what you have; say what is unfinished.]
         model: "That was dear."
     "#);
@@ -643,4 +634,28 @@ fn a_closing_call_past_the_time_is_not_begun() {
         model: look({})
         call_5_0 ok: 19
     "#);
+}
+
+#[test]
+fn a_raised_limit_is_never_more_than_the_model_can_write() {
+    let mut log = Log::with(|config| {
+        config.model.output_tokens_max = Some(10_000);
+        config.model.window_tokens_max = Some(9_000);
+    });
+    log.prompt("Tell.");
+    log.replied_as(inspan_core::message::ReplyStop::Length, &[text("Once")]);
+    log.is(
+        r#"
+        > prompt "Tell."
+        ask model: round 1, attempt 1, reads 37, writes 8192 at most
+        wait
+        > replied Length: "Once"
+        ask model: round 2, attempt 1, reads 62, writes 8938 at most
+        wait
+        --------
+        user: Tell.
+        model: "Once"
+        user: [Your reply was cut at its limit of 8192 tokens. Go on from there, or answer in fewer words.]
+    "#,
+    );
 }

@@ -80,7 +80,12 @@ impl Log {
     pub(crate) fn with(change: impl FnOnce(&mut SessionConfigured)) -> Self {
         let mut config = SessionConfigured {
             agent: None,
-            model: ModelRef { url: ISSUER.to_owned(), window_tokens_max: None, price: None },
+            model: ModelRef {
+                url: ISSUER.to_owned(),
+                window_tokens_max: None,
+                output_tokens_max: None,
+                price: None,
+            },
             system: String::new(),
             tools: tools(),
             gates: Vec::new(),

@@ -56,7 +56,7 @@ fn it_waits_as_the_provider_asks_and_a_reply_forgets_the_failures() {
         > 1 ms later
         ask model: round 1, attempt 2, reads 37, writes 8192 at most
         wait
-        > replied End: 
+        > replied End:
         end end ""
         idle
         > prompt "Once more."
@@ -66,7 +66,7 @@ fn it_waits_as_the_provider_asks_and_a_reply_forgets_the_failures() {
         wait until 14000
         --------
         user: Look.
-        model: "[reply cut]"
+        model: "[no text]"
         user: Once more.
     "#);
 }

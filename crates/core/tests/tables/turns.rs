@@ -231,3 +231,19 @@ fn a_cancel_of_nothing_is_nothing() {
         user: [no prompt]
     "#);
 }
+
+#[test]
+fn a_request_under_way_carries_nothing_that_came_later() {
+    let mut log = Log::new();
+    log.prompt("Look.");
+    log.prompt("In Lisbon.");
+    log.is(r#"
+        > prompt "Look."
+        ask model: round 1, attempt 1, reads 37, writes 8192 at most
+        wait
+        > prompt "In Lisbon."
+        wait
+        --------
+        user: Look.
+    "#);
+}

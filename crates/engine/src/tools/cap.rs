@@ -11,12 +11,13 @@ const NOTE_BYTES_MAX: usize = 64;
 /// still whole when it is masked.
 const EDGE_BYTES: usize = 4 * 1024;
 
-/// The text of a result as it is kept: masked, of at most [`RESULT_BYTES_MAX`] bytes.
-pub(crate) fn for_the_log(text: &str, mask: &Mask) -> String {
-    if text.len() <= RESULT_BYTES_MAX {
+/// The text of a result as it is kept: masked, of at most `bytes_max` bytes.
+pub(crate) fn for_the_log(text: &str, bytes_max: usize, mask: &Mask) -> String {
+    if text.len() <= bytes_max {
         return mask.text(text).into_owned();
     }
-    let mut capped = Capped::ends();
+    let half = bytes_max / 2;
+    let mut capped = Capped::new(half, half.saturating_sub(NOTE_BYTES_MAX));
     capped.push(text.as_bytes());
     capped.into_text(mask)
 }

@@ -192,6 +192,7 @@ impl World {
                 model: ModelRef {
                     url: "scripted://model".to_owned(),
                     window_tokens_max: None,
+                    output_tokens_max: None,
                     price: None,
                 },
                 system: String::new(),

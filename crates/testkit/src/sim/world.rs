@@ -98,6 +98,7 @@ impl World {
             model: ModelRef {
                 url: format!("model {}", self.model),
                 window_tokens_max: None,
+                output_tokens_max: None,
                 price: has_price.then_some(price),
             },
             system: "Be brief.".to_owned(),
