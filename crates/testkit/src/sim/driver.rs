@@ -47,6 +47,8 @@ pub(super) struct Driver<'a> {
     log: Vec<Entry>,
     /// How many entries would outlive the process now.
     durable: usize,
+    /// How many entries the process lives to see.
+    dies_at: Option<usize>,
     state: State,
     someone_answers: bool,
     asking: Option<(i64, Answer)>,
@@ -83,6 +85,10 @@ impl<'a> Driver<'a> {
             now_ms: 1_790_000_000_000,
             log: Vec::new(),
             durable: 0,
+            dies_at: match crash {
+                Crash::Never => None,
+                Crash::After(entries) => Some(entries),
+            },
             state: State::default(),
             asking: None,
             running: Vec::new(),
@@ -152,6 +158,9 @@ impl<'a> Driver<'a> {
             (self.checks, self.state) = Checks::replayed(self.shown, &self.log)?;
         }
         self.durable = kept;
+        // Some processes die while they recover, or soon after.
+        let dies_again = self.rng.u8(..4) == 0;
+        self.dies_at = dies_again.then(|| kept + self.rng.usize(1..4));
         self.now_ms += self.rng.i64(0..100_000);
         self.someone_answers = self.rng.bool();
         for event in recover(&self.state, self.now_ms) {
@@ -207,13 +216,10 @@ impl<'a> Driver<'a> {
         if self.rng.bool() {
             self.durable = self.log.len();
         }
-        match self.crash {
+        match self.dies_at {
             _ if self.log.len() > ENTRIES_MAX => Err("it does not end".to_owned().into()),
-            Crash::After(entries) if entries <= self.log.len() => {
-                self.crash = Crash::Never;
-                Err(Over::Crashed)
-            }
-            Crash::After(_) | Crash::Never => Ok(()),
+            Some(entries) if entries <= self.log.len() => Err(Over::Crashed),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -240,7 +246,7 @@ impl<'a> Driver<'a> {
 
     /// A crash that has not come yet comes in a further turn.
     fn is_done(&self) -> bool {
-        self.prompts_left == 0 && self.crash == Crash::Never
+        self.prompts_left == 0 && self.dies_at.is_none()
     }
 
     fn idle(&mut self) -> Result<(), Over> {

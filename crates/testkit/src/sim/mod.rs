@@ -34,7 +34,7 @@ pub struct Shown<'a> {
 pub enum Crash {
     /// It lives.
     Never,
-    /// Once, when the log has grown to this many entries.
+    /// When the log has grown to this many entries. Some of those that go on die soon after, too.
     After(usize),
 }
 
