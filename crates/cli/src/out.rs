@@ -19,6 +19,9 @@ pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default();
 /// For headings.
 pub(crate) const BOLD: Style = Style::new().bold();
 
+/// Characters of a text that are looked at for each one that a line shows.
+const LINE_SEEN_FACTOR: usize = 32;
+
 /// The two outputs. A reader that has gone away is no error: the log has everything.
 pub(crate) struct Out {
     mask: Mask,
@@ -38,6 +41,22 @@ impl Out {
     /// Text that can be shown: masked, and without escapes.
     pub(crate) fn shown(&self, text: &str) -> String {
         printable(&self.mask.text(text)).into_owned()
+    }
+
+    /// Text as one line that can be shown, of at most `chars_max` characters. Of a long text only
+    /// the beginning is looked at; a word that its end cuts is left out, since it may be half a
+    /// secret.
+    pub(crate) fn line(&self, text: &str, chars_max: usize) -> String {
+        let seen = chars_max * LINE_SEEN_FACTOR;
+        match text.char_indices().nth(seen) {
+            None => line_of(&self.shown(text), chars_max),
+            Some((end, _)) => {
+                let head = text.get(..end).unwrap_or_default();
+                let whole = head.rsplit_once(char::is_whitespace).map_or("", |(whole, _)| whole);
+                let head = if whole.is_empty() { head } else { whole };
+                line_of(&format!("{} …", self.shown(head)), chars_max)
+            }
+        }
     }
 
     /// Text in which only secrets are masked: JSON escapes the rest itself.

@@ -106,7 +106,7 @@ impl Progress {
         let mut lines = String::new();
         for running in self.running.values_mut().filter(late) {
             running.is_shown = true;
-            let what = line_of(&out.shown(&running.what), ARGUMENTS_CHARS_MAX);
+            let what = out.line(&running.what, ARGUMENTS_CHARS_MAX);
             lines += &format!("  {}\n", styled(DIM, &format!("… {what}")));
         }
         if !lines.is_empty() {
@@ -151,8 +151,8 @@ impl Progress {
             How::Cancelled | How::NotRun => (NOTE, "-"),
             _ => (BAD, "✗"),
         };
-        let arguments = line_of(&out.shown(arguments), ARGUMENTS_CHARS_MAX);
-        let result = line_of(&out.shown(&finished.result.to_text()), RESULT_CHARS_MAX);
+        let arguments = out.line(arguments, ARGUMENTS_CHARS_MAX);
+        let result = out.line(&finished.result.to_text(), RESULT_CHARS_MAX);
         let how = format!("{} {}", finished.how.as_str(), duration(finished.ms));
         out.progress(&format!(
             "  {} {} {}  {}  {}\n",
@@ -196,7 +196,7 @@ impl Progress {
 pub(crate) fn summary(stop: Stop, detail: &str, used: &Spending, out: &Out) -> String {
     let mut parts = vec![stop.as_str().to_owned()];
     if let Some(first) = detail.lines().next() {
-        parts.push(line_of(&out.shown(first), NOTE_CHARS_MAX));
+        parts.push(out.line(first, NOTE_CHARS_MAX));
     }
     parts.push(counted(used.rounds, "round", "rounds"));
     if used.calls > 0 {

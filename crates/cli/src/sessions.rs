@@ -10,7 +10,7 @@ use crate::{
     exit::Failure,
     home::Home,
     json::line,
-    out::{BOLD, DIM, Out, grouped, line_of, styled},
+    out::{BOLD, DIM, Out, grouped, styled},
 };
 
 /// Lists at most `count_max` sessions.
@@ -31,7 +31,7 @@ pub(crate) async fn list(home: &Home, count_max: usize, as_json: bool) -> Result
     );
     out.answer(&format!("{}\n", styled(BOLD, &head)));
     for row in &rows {
-        let title = line_of(&out.shown(&row.title), 60);
+        let title = out.line(&row.title, 60);
         out.answer(&format!(
             "{:36}  {:16}  {:>5}  {:>9}  {:9}  {title}\n",
             row.id.as_str(),

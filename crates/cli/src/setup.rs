@@ -24,7 +24,7 @@ use crate::{
     config::{Config, ModelFacts},
     exit::Failure,
     home::{Home, is_folder},
-    out::{DIM, NOTE, Out, line_of, styled},
+    out::{DIM, NOTE, Out, styled},
 };
 
 /// Everything that a session needs, and what a person should be told about it.
@@ -197,7 +197,7 @@ fn replay(path: &Path, strict: bool, mask: Mask) -> Result<Arc<dyn Provider>, Fa
     let out = Out::new(mask);
     let on_drift = move |drift: Drift| {
         let Drift { prompt, round, diff } = drift;
-        let prompt = line_of(&out.shown(&prompt), 60);
+        let prompt = out.line(&prompt, 60);
         let note = format!("reply {round} to `{prompt}` was recorded for another request:");
         let diff = out.shown(&diff);
         out.progress(&format!(

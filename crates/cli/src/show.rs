@@ -10,7 +10,7 @@ use inspan_core::{
 use crate::{
     exit::Failure,
     home::{Home, session_of},
-    out::{BAD, BOLD, DIM, GOOD, NOTE, Out, counted, grouped, line_of, styled},
+    out::{BAD, BOLD, DIM, GOOD, NOTE, Out, counted, grouped, styled},
     run::all_entries,
     sessions::{in_local_time, minute},
 };
@@ -59,7 +59,7 @@ fn lines_of(entry: &Entry, state: &State, out: &Out) -> Vec<String> {
     let at = styled(DIM, &in_local_time(entry.at_ms, "%H:%M:%S"));
     let row = |what: &str, text: &str| {
         let seq = entry.seq;
-        vec![format!("{seq:>5} {at}  {what:9} {}", line_of(&out.shown(text), TEXT_CHARS_MAX))]
+        vec![format!("{seq:>5} {at}  {what:9} {}", out.line(text, TEXT_CHARS_MAX))]
     };
     match &entry.event {
         Event::SessionStarted(e) => vec![format!(
@@ -116,7 +116,7 @@ fn lines_of(entry: &Entry, state: &State, out: &Out) -> Vec<String> {
             let mut lines = row("stop", "");
             lines[0] += &styled(style, e.stop.as_str());
             if !e.detail.is_empty() {
-                lines[0] += &format!(" · {}", line_of(&out.shown(&e.detail), TEXT_CHARS_MAX));
+                lines[0] += &format!(" · {}", out.line(&e.detail, TEXT_CHARS_MAX));
             }
             lines
         }
@@ -136,7 +136,7 @@ fn action_record(entry: &Entry, state: &State, out: &Out) -> Option<String> {
     if let Some(evidence) = &e.result.evidence {
         parts.push(format!("evidence {evidence}"));
     }
-    let text = line_of(&out.shown(&parts.join(", ")), TEXT_CHARS_MAX);
+    let text = out.line(&parts.join(", "), TEXT_CHARS_MAX);
     (!text.is_empty()).then(|| format!("{:26}{}", "", styled(DIM, &text)))
 }
 
