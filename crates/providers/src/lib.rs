@@ -37,5 +37,5 @@ pub use known::{KnownModel, known};
 pub use limits::Timeouts;
 pub use openai::OpenAiChat;
 pub use raw::{Raw, RawPiece};
-pub use server::{ProviderError, Quirks, Server, Wire, built_in, connect};
+pub use server::{ProviderError, Quirks, ReasoningField, Server, Wire, built_in, connect};
 pub use sse::{EVENT_BYTES_MAX, REPLY_BYTES_MAX};

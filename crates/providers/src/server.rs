@@ -35,7 +35,29 @@ pub struct Quirks {
     /// OpenAI: whether the server takes `stream_options`, without which some tell no usage.
     pub stream_options: bool,
     /// OpenAI: the field in which the server wants its reasoning back. Most refuse or ignore it.
-    pub reasoning_echo: Option<String>,
+    pub reasoning_echo: Option<ReasoningField>,
+}
+
+/// A field in which a server that is like OpenAI writes the reasoning of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasoningField {
+    /// `reasoning_content`.
+    ReasoningContent,
+    /// `reasoning`.
+    Reasoning,
+}
+
+impl ReasoningField {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::ReasoningContent, Self::Reasoning];
+
+    /// Its name in a message.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReasoningContent => "reasoning_content",
+            Self::Reasoning => "reasoning",
+        }
+    }
 }
 
 impl Quirks {
@@ -52,6 +74,16 @@ impl Quirks {
         stream_options: true,
         reasoning_echo: None,
     };
+
+    /// The rules of a server of OpenAI's wire at this address. OpenAI's own hold there and on
+    /// Azure only: others may ignore a limit under its new name.
+    pub fn openai_at(base_url: &str) -> Self {
+        let url = Url::parse(base_url.trim()).ok();
+        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+        let is_theirs = host == "api.openai.com"
+            || [".api.openai.com", ".openai.azure.com"].iter().any(|end| host.ends_with(end));
+        if is_theirs { Self::OPENAI } else { Self::COMPATIBLE }
+    }
 }
 
 /// A configured server.
@@ -143,6 +175,8 @@ pub fn built_in(lookup: &Lookup) -> Vec<Server> {
         extra: Map::new(),
     };
     let base = |variable: &str, default: &str| set(variable).unwrap_or_else(|| default.to_owned());
+    let openai = base("OPENAI_BASE_URL", "https://api.openai.com/v1");
+    let openai_quirks = Quirks::openai_at(&openai);
     let ollama = ollama_url(&base("OLLAMA_HOST", "localhost"));
     vec![
         server(
@@ -152,13 +186,7 @@ pub fn built_in(lookup: &Lookup) -> Vec<Server> {
             "ANTHROPIC_API_KEY",
             Quirks::ANTHROPIC,
         ),
-        server(
-            "openai",
-            Wire::OpenAiChat,
-            base("OPENAI_BASE_URL", "https://api.openai.com/v1"),
-            "OPENAI_API_KEY",
-            Quirks::OPENAI,
-        ),
+        server("openai", Wire::OpenAiChat, openai, "OPENAI_API_KEY", openai_quirks),
         Server {
             key: KeySource::None,
             timeouts: Timeouts::LOCAL,
@@ -410,6 +438,28 @@ mod tests {
         let bad = "openai: the key in OPENAI_API_KEY has characters that can't be sent; it may \
              have been pasted badly";
         assert_eq!(checked(&keys), ["", bad, ""]);
+    }
+
+    #[test]
+    fn the_limit_of_a_reply_has_the_name_that_the_server_knows() {
+        let table = [
+            ("", "max_completion_tokens"),
+            ("https://api.openai.com/v1/", "max_completion_tokens"),
+            ("https://EU.api.openai.com/v1", "max_completion_tokens"),
+            ("https://here.openai.azure.com/openai/v1", "max_completion_tokens"),
+            ("http://localhost:11434/v1", "max_tokens"),
+            ("https://proxy.here/api.openai.com/v1", "max_tokens"),
+            ("https://notapi.openai.com.here/v1", "max_tokens"),
+            ("here", "max_tokens"),
+        ];
+        for (url, field) in table {
+            let server = built_in(&lookup(&[("OPENAI_BASE_URL", url)])).remove(1);
+            assert_eq!(
+                (&*server.name, server.quirks.output_limit_field),
+                ("openai", field),
+                "{url}"
+            );
+        }
     }
 
     #[test]

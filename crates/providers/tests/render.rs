@@ -12,7 +12,7 @@ use inspan_core::{
     provider::{Images, Provider},
     tool::ToolSpec,
 };
-use inspan_providers::{KeySource, Quirks, Server, Timeouts, Wire, connect};
+use inspan_providers::{KeySource, Quirks, ReasoningField, Server, Timeouts, Wire, connect};
 use serde_json::{Map, Value, json};
 
 /// One picture: the three bytes `abc`, under the hash of zeros.
@@ -284,15 +284,18 @@ fn replies_without_text() {
 #[test]
 fn reasoning_is_echoed_only_where_it_is_wanted() {
     let message = reply(ReplyStop::End, vec![reasoning(""), text("Yes.")]);
-    let rendered = |echo: Option<&str>| {
-        let quirks = Quirks { reasoning_echo: echo.map(str::to_owned), ..Quirks::COMPATIBLE };
+    let rendered = |echo: Option<ReasoningField>| {
+        let quirks = Quirks { reasoning_echo: echo, ..Quirks::COMPATIBLE };
         let bytes =
             provider(Wire::OpenAiChat, quirks).render(Segment::Message(&message), &OneImage);
         String::from_utf8(bytes).expect("text")
     };
     assert_eq!(rendered(None), r#"{"role":"assistant","content":"Yes."}"#);
-    assert_eq!(
-        rendered(Some("reasoning_content")),
-        r#"{"role":"assistant","content":"Yes.","reasoning_content":"Hm."}"#
-    );
+    for field in ReasoningField::ALL {
+        let name = field.name();
+        assert_eq!(
+            rendered(Some(field)),
+            format!(r#"{{"role":"assistant","content":"Yes.","{name}":"Hm."}}"#)
+        );
+    }
 }

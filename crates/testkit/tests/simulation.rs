@@ -6,7 +6,7 @@
 
 use std::{env, sync::Arc, thread};
 
-use inspan_providers::{Lookup, Server, built_in, connect};
+use inspan_providers::{Lookup, ReasoningField, Server, built_in, connect};
 use inspan_testkit::{
     sim::{Crash, Failure, Reached, Shown, run},
     wire::Api,
@@ -53,7 +53,7 @@ fn every_world_ends_well() {
 
 /// Reasoning is sent back wherever it can be.
 fn echoing(mut server: Server) -> Server {
-    server.quirks.reasoning_echo = Some("reasoning_content".to_owned());
+    server.quirks.reasoning_echo = Some(ReasoningField::ReasoningContent);
     server
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use inspan_providers::{KeySource, Quirks, Server, Timeouts, Wire, built_in};
+use inspan_providers::{KeySource, Quirks, ReasoningField, Server, Timeouts, Wire, built_in};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -96,7 +96,11 @@ fn server(
     };
     let local = base_url.starts_with("http://");
     let timeouts = if local { Timeouts::LOCAL } else { Timeouts::REMOTE };
-    let quirks = base.map_or(Quirks::COMPATIBLE, |base| base.quirks.clone());
+    let quirks = match (wire, base) {
+        (Wire::OpenAiChat, _) => Quirks::openai_at(&base_url),
+        (Wire::AnthropicMessages, Some(base)) => base.quirks.clone(),
+        (Wire::AnthropicMessages, None) => Quirks::COMPATIBLE,
+    };
     Ok(Server {
         wire,
         key: key(raw, base, local, source, variables)?,
@@ -186,7 +190,12 @@ fn quirks(
             })?;
     }
     if let Some(field) = &raw.reasoning_echo {
-        quirks.reasoning_echo = Some(source.text(field)?);
+        let name = source.text(field)?;
+        let known = ReasoningField::ALL.into_iter().find(|known| known.name() == name);
+        quirks.reasoning_echo = Some(known.ok_or_else(|| {
+            let hint = near(&name, &ReasoningField::ALL.map(ReasoningField::name));
+            source.wrong(field, format!("reasoning_echo: `{name}` is not known{hint}"))
+        })?);
     }
     Ok(quirks)
 }

@@ -1,7 +1,7 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use inspan_core::budget::Limits;
-use inspan_providers::{KeySource, Quirks, Timeouts, Wire};
+use inspan_providers::{KeySource, Quirks, ReasoningField, Timeouts, Wire};
 use secrecy::ExposeSecret;
 
 use super::*;
@@ -123,6 +123,11 @@ fn mistakes_are_told_with_place_and_remedy() {
              max_completion_tokens",
         ),
         (
+            "providers: { openai: { quirks: { reasoning_echo: content } } }",
+            "~/config.yaml:1:50: reasoning_echo: `content` is not known; there are: \
+             reasoning_content, reasoning",
+        ),
+        (
             "providers:\n  openai:\n    key_env: A\n    key: b\n",
             "~/config.yaml:4:10: there are both `key` and `key_env`: keep one of them",
         ),
@@ -223,7 +228,7 @@ providers:
     assert_eq!(r#box.timeouts, timeouts);
     let quirks = Quirks {
         output_limit_field: "max_completion_tokens",
-        reasoning_echo: Some("reasoning_content".to_owned()),
+        reasoning_echo: Some(ReasoningField::ReasoningContent),
         ..Quirks::COMPATIBLE
     };
     assert_eq!(r#box.quirks, quirks);
@@ -239,7 +244,7 @@ providers:
         (openai.wire, openai.base_url.as_str()),
         (Wire::OpenAiChat, "http://localhost:1234/v1")
     );
-    assert_eq!((openai.timeouts, &openai.quirks), (Timeouts::LOCAL, &Quirks::OPENAI));
+    assert_eq!((openai.timeouts, &openai.quirks), (Timeouts::LOCAL, &Quirks::COMPATIBLE));
     // A server on this machine need not have a key.
     assert_eq!(openai.check_key(), Ok(()));
 }

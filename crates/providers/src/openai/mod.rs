@@ -72,7 +72,7 @@ impl Provider for OpenAiChat {
     }
 
     fn render(&self, segment: Segment<'_>, images: &dyn Images) -> Vec<u8> {
-        let echo = self.endpoint.server.quirks.reasoning_echo.as_deref();
+        let echo = self.endpoint.server.quirks.reasoning_echo;
         render::segment(segment, images, echo).into_bytes()
     }
 

@@ -13,11 +13,18 @@ use inspan_core::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::told::{self, worth_sending};
+use crate::{
+    server::ReasoningField,
+    told::{self, worth_sending},
+};
 
 /// The canonical JSON of a segment; empty for no tools and for no system prompt. `echo` is the
 /// field in which the server wants its reasoning back.
-pub(super) fn segment(segment: Segment<'_>, images: &dyn Images, echo: Option<&str>) -> String {
+pub(super) fn segment(
+    segment: Segment<'_>,
+    images: &dyn Images,
+    echo: Option<ReasoningField>,
+) -> String {
     match segment {
         Segment::Tools([]) => String::new(),
         Segment::Tools(tools) => tools_list(tools),
@@ -121,7 +128,7 @@ fn image_part(image: &ImageRef, images: &dyn Images) -> Value {
     }
 }
 
-fn reply_message(reply: &Reply, echo: Option<&str>) -> String {
+fn reply_message(reply: &Reply, echo: Option<ReasoningField>) -> String {
     let mut message = json!({"role": "assistant"});
     let calls: Vec<Value> = reply.calls().map(call).collect();
     let text = reply.text();
@@ -138,7 +145,7 @@ fn reply_message(reply: &Reply, echo: Option<&str>) -> String {
         });
         let reasoning: String = reasoning.collect();
         if !reasoning.is_empty() {
-            message[field] = reasoning.into();
+            message[field.name()] = reasoning.into();
         }
     }
     if !calls.is_empty() {
