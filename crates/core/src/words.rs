@@ -46,26 +46,6 @@ pub fn cut_call(output_tokens_max: u32) -> String {
     )
 }
 
-/// Stands for a picture that providers do not take.
-pub fn image_refused(media_type: &str) -> String {
-    format!("[image of type {media_type}: can't be shown]")
-}
-
-/// Introduces a picture that belongs to a result before it.
-pub fn image_of(call: &CallId) -> String {
-    format!("[image from the result of {call}]")
-}
-
-/// Follows the content of a result that goes on as a job.
-pub fn accepted(job: &str) -> String {
-    format!("[accepted as job {job}: not finished yet]")
-}
-
-/// Follows the content of a result that has established something.
-pub fn evidence(evidence: &Value) -> String {
-    format!("[evidence: {evidence}]")
-}
-
 /// A note after a reply that was cut at its token limit.
 pub fn cut_reply(output_tokens_max: u32) -> String {
     format!(
@@ -147,6 +127,26 @@ pub fn closing(limit: Limit) -> String {
 /// News of a call that was already answered.
 pub fn late(call: &CallId, name: &str, result: &ToolResult) -> String {
     format!("[Late result of {name} ({call}), after it was answered: {}]", result.to_text())
+}
+
+/// Stands for a picture that providers do not take.
+pub fn image_refused(media_type: &str) -> String {
+    format!("[image of type {media_type}: can't be shown]")
+}
+
+/// Introduces a picture that belongs to a result before it.
+pub fn image_of(call: &CallId) -> String {
+    format!("[image from the result of {call}]")
+}
+
+/// Follows the content of a result that goes on as a job.
+pub fn accepted(job: &str) -> String {
+    format!("[accepted as job {job}: not finished yet]")
+}
+
+/// Follows the content of a result that has established something.
+pub fn evidence(evidence: &Value) -> String {
+    format!("[evidence: {evidence}]")
 }
 
 /// Milliseconds as people read them: `850ms`, `20s`, `10m`, `1h30m`.

@@ -10,6 +10,7 @@ use inspan_core::{
     },
     prompt::{CallResult, Message, Segment, UserMessage},
     provider::{Images, Provider},
+    state::sendable,
     tool::ToolSpec,
 };
 use inspan_providers::{KeySource, Quirks, ReasoningField, Server, Timeouts, Wire, connect};
@@ -62,15 +63,16 @@ fn user(results: Vec<CallResult>, content: Vec<Content>) -> Message {
     Message::User(UserMessage { results, content })
 }
 
+/// The reply as a state holds it: it can be sent.
 fn reply(stop: ReplyStop, parts: Vec<ReplyPart>) -> Message {
-    Message::Assistant(Reply {
+    Message::Assistant(sendable(Reply {
         parts,
         stop,
         usage: Usage::default(),
         issuer: String::new(),
         model: String::new(),
         provider_id: String::new(),
-    })
+    }))
 }
 
 fn text(text: &str) -> ReplyPart {
@@ -135,15 +137,10 @@ fn tools_and_system() {
 #[test]
 fn prompts() {
     check(
-        &user(vec![], vec![Content::text("Hello"), Content::text(" \n"), Content::text("You")]),
+        &user(vec![], vec![Content::text("Hello"), Content::text("You")]),
         &json!([{"role": "user", "content": [
             {"type": "text", "text": "Hello"}, {"type": "text", "text": "You"}]}]),
         &json!([{"role": "user", "content": "Hello\n\nYou"}]),
-    );
-    check(
-        &user(vec![], vec![Content::text(" ")]),
-        &json!([{"role": "user", "content": [{"type": "text", "text": "(empty message)"}]}]),
-        &json!([{"role": "user", "content": "(empty message)"}]),
     );
     let known = image(Hash::default(), "image/png");
     let lost = image(Hash([1; 32]), "image/png");
@@ -175,9 +172,8 @@ fn results() {
         &user(
             vec![
                 answer(0, How::Ok, full),
-                answer(1, How::Failed, ToolResult::text("no such file")),
-                answer(2, How::Ok, ToolResult::default()),
-                answer(3, How::Refused, ToolResult::text("Refused: no.")),
+                answer(1, How::Failed, ToolResult::text("Failed: no such file")),
+                answer(2, How::Refused, ToolResult::text("Refused: no.")),
             ],
             vec![Content::text("Go on.")],
         ),
@@ -189,19 +185,16 @@ fn results() {
                 {"type": "text", "text": "[accepted as job job7: not finished yet]"},
                 {"type": "text", "text": "[evidence: {\"exit_status\":0,\"a\":1}]"}]},
             {"type": "tool_result", "tool_use_id": "call_1_1",
-                "content": [{"type": "text", "text": "no such file"}], "is_error": true},
+                "content": [{"type": "text", "text": "Failed: no such file"}], "is_error": true},
             {"type": "tool_result", "tool_use_id": "call_1_2",
-                "content": [{"type": "text", "text": "(no output)"}]},
-            {"type": "tool_result", "tool_use_id": "call_1_3",
                 "content": [{"type": "text", "text": "Refused: no."}], "is_error": true},
             {"type": "text", "text": "Go on."}]}]),
         &json!([
             {"role": "tool", "tool_call_id": "call_1_0", "content": "saved\n\
                 [image: in the next message]\n[accepted as job job7: not finished yet]\n\
                 [evidence: {\"exit_status\":0,\"a\":1}]"},
-            {"role": "tool", "tool_call_id": "call_1_1", "content": "[failed]\nno such file"},
-            {"role": "tool", "tool_call_id": "call_1_2", "content": "(no output)"},
-            {"role": "tool", "tool_call_id": "call_1_3", "content": "Refused: no."},
+            {"role": "tool", "tool_call_id": "call_1_1", "content": "Failed: no such file"},
+            {"role": "tool", "tool_call_id": "call_1_2", "content": "Refused: no."},
             {"role": "user", "content": [
                 {"type": "text", "text": "[image from the result of call_1_0]"},
                 {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWJj"}},
@@ -248,7 +241,7 @@ fn replies() {
             "function": {"name": "look", "arguments": arguments}})
             })
             .collect();
-    let expected = json!({"role": "assistant", "content": "I look.\n", "tool_calls": calls});
+    let expected = json!({"role": "assistant", "content": "I look.", "tool_calls": calls});
     assert_eq!(openai, expected.to_string());
 }
 
@@ -263,8 +256,6 @@ fn replies_without_text() {
     let (anthropic, openai) = one("[reply cut]");
     check(&reply(ReplyStop::Length, vec![text(" ")]), &anthropic, &openai);
     check(&reply(ReplyStop::Length, vec![call(0, "{", false)]), &anthropic, &openai);
-    let (anthropic, openai) = one("(no answer)");
-    check(&reply(ReplyStop::End, vec![]), &anthropic, &openai);
     // A reply may not end in reasoning.
     check(
         &reply(ReplyStop::Cancelled, vec![reasoning(r#"{"type":"redacted_thinking"}"#)]),

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use inspan_core::{
     arguments,
     message::{Content, How, ImageRef, Reply, ReplyPart, ToolCall},
     prompt::{CallResult, Message, Segment, UserMessage},
     provider::Images,
     tool::ToolSpec,
-    words,
 };
 use serde_json::{Map, Value, json};
 
@@ -24,7 +22,8 @@ pub(super) fn segment(segment: Segment<'_>, images: &dyn Images) -> String {
     match segment {
         Segment::Tools([]) => String::new(),
         Segment::Tools(tools) => tools_list(tools),
-        Segment::System(text) => text_block(text).unwrap_or_default(),
+        Segment::System(text) if worth_sending(text) => text_block(text),
+        Segment::System(_) => String::new(),
         Segment::Message(Message::User(user)) => message("user", &user_blocks(user, images)),
         Segment::Message(Message::Assistant(reply)) => message("assistant", &reply_blocks(reply)),
     }
@@ -47,21 +46,13 @@ fn message(role: &str, blocks: &[String]) -> String {
 }
 
 fn user_blocks(user: &UserMessage, images: &dyn Images) -> Vec<String> {
-    let mut blocks: Vec<String> =
-        user.results.iter().map(|result| result_block(result, images)).collect();
-    blocks.extend(content_blocks(&user.content, images));
-    if blocks.is_empty() {
-        blocks.extend(text_block(told::NO_CONTENT));
-    }
-    blocks
+    let results = user.results.iter().map(|answer| result_block(answer, images));
+    results.chain(content_blocks(&user.content, images)).collect()
 }
 
 fn result_block(answer: &CallResult, images: &dyn Images) -> String {
-    let mut blocks = content_blocks(&answer.result.content, images);
-    if blocks.is_empty() {
-        blocks.extend(text_block(told::NO_OUTPUT));
-    }
-    blocks.extend(told::footnotes(&answer.result).iter().filter_map(|note| text_block(note)));
+    let notes = told::footnotes(&answer.result).map(|note| text_block(&note));
+    let blocks: Vec<String> = content_blocks(&answer.result.content, images).chain(notes).collect();
     let error = if answer.how == How::Ok { "" } else { r#","is_error":true"# };
     format!(
         r#"{{"type":"tool_result","tool_use_id":{},"content":[{}]{error}}}"#,
@@ -70,49 +61,34 @@ fn result_block(answer: &CallResult, images: &dyn Images) -> String {
     )
 }
 
-fn content_blocks(content: &[Content], images: &dyn Images) -> Vec<String> {
-    let block = |content: &Content| match content {
+fn content_blocks(content: &[Content], images: &dyn Images) -> impl Iterator<Item = String> {
+    content.iter().map(|content| match content {
         Content::Text { text } => text_block(text),
         Content::Image(image) => image_block(image, images),
+    })
+}
+
+fn text_block(text: &str) -> String {
+    json!({"type": "text", "text": text}).to_string()
+}
+
+fn image_block(image: &ImageRef, images: &dyn Images) -> String {
+    let data = match told::picture(image, images) {
+        Ok(data) => data,
+        Err(told) => return text_block(&told),
     };
-    content.iter().filter_map(block).collect()
-}
-
-/// Nothing for white space, which the API refuses.
-fn text_block(text: &str) -> Option<String> {
-    worth_sending(text).then(|| json!({"type": "text", "text": text}).to_string())
-}
-
-fn image_block(image: &ImageRef, images: &dyn Images) -> Option<String> {
-    if let Some(refused) = told::image_refused(&image.media_type) {
-        return text_block(&refused);
-    }
-    let Some(bytes) = images.image(&image.hash) else { return text_block(told::IMAGE_LOST) };
-    let source = json!({"type": "base64", "media_type": image.media_type,
-        "data": STANDARD.encode(bytes)});
-    Some(json!({"type": "image", "source": source}).to_string())
+    let source = json!({"type": "base64", "media_type": image.media_type, "data": data});
+    json!({"type": "image", "source": source}).to_string()
 }
 
 fn reply_blocks(reply: &Reply) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut ends_in_reasoning = true;
-    for part in &reply.parts {
-        let (block, is_reasoning) = match part {
-            ReplyPart::Text { text } => (text_block(text), false),
-            ReplyPart::Reasoning(r) => (Some(r.raw.clone()).filter(|raw| !raw.is_empty()), true),
-            ReplyPart::Call(call) => (call.complete.then(|| call_block(call)), false),
-        };
-        if let Some(block) = block {
-            blocks.push(block);
-            ends_in_reasoning = is_reasoning;
-        }
-    }
-    // The API refuses an empty reply, and one that ends in reasoning.
-    if ends_in_reasoning {
-        let told = if reply.stop.is_cut() { words::REPLY_CUT } else { told::NO_ANSWER };
-        blocks.extend(text_block(told));
-    }
-    blocks
+    let block = |part: &ReplyPart| match part {
+        ReplyPart::Text { text } => Some(text_block(text)),
+        // The API takes no reasoning that it has not signed.
+        ReplyPart::Reasoning(r) => Some(r.raw.clone()).filter(|raw| !raw.is_empty()),
+        ReplyPart::Call(call) => Some(call_block(call)),
+    };
+    reply.parts.iter().filter_map(block).collect()
 }
 
 fn call_block(call: &ToolCall) -> String {

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use inspan_core::{
     arguments,
-    message::{Content, How, ImageRef, Reply, ReplyPart, ToolCall},
+    message::{Content, ImageRef, Reply, ReplyPart, ToolCall},
     prompt::{CallResult, Message, Segment, UserMessage},
     provider::Images,
     tool::ToolSpec,
@@ -64,16 +63,13 @@ fn user_messages(user: &UserMessage, images: &dyn Images) -> String {
     let mut parts = Vec::new();
     for answer in &user.results {
         let pictures = answer.result.content.iter().filter(|c| matches!(c, Content::Image(_)));
-        let pictures: Vec<Value> = pictures.filter_map(|c| content_part(c, images)).collect();
+        let pictures: Vec<Value> = pictures.map(|c| content_part(c, images)).collect();
         if !pictures.is_empty() {
-            parts.push(json!({"type": "text", "text": told::image_of(&answer.call)}));
+            parts.push(text_part(&words::image_of(&answer.call)));
             parts.extend(pictures);
         }
     }
-    parts.extend(user.content.iter().filter_map(|content| content_part(content, images)));
-    if parts.is_empty() && messages.is_empty() {
-        parts.push(json!({"type": "text", "text": told::NO_CONTENT}));
-    }
+    parts.extend(user.content.iter().map(|content| content_part(content, images)));
     if !parts.is_empty() {
         messages.push(json!({"role": "user", "content": simplified(parts)}).to_string());
     }
@@ -89,42 +85,34 @@ fn simplified(parts: Vec<Value>) -> Value {
     }
 }
 
-/// The result as text. The wire has no mark for a failure, so a line says it.
+/// The result as text. The wire has no mark for a failure; the text says it.
 fn result_message(answer: &CallResult) -> String {
-    let mut lines = Vec::new();
-    if answer.how == How::Failed {
-        lines.push("[failed]".to_owned());
-    }
-    if told::is_empty(&answer.result.content) {
-        lines.push(told::NO_OUTPUT.to_owned());
-    }
-    lines.extend(answer.result.content.iter().filter_map(|content| match content {
-        Content::Text { text } => worth_sending(text).then(|| text.clone()),
-        Content::Image(_) => Some(told::IMAGE_FOLLOWS.to_owned()),
-    }));
-    lines.extend(told::footnotes(&answer.result));
+    let content = answer.result.content.iter().map(|content| match content {
+        Content::Text { text } => text.clone(),
+        Content::Image(_) => words::IMAGE_FOLLOWS.to_owned(),
+    });
+    let lines: Vec<String> = content.chain(told::footnotes(&answer.result)).collect();
     json!({"role": "tool", "tool_call_id": answer.call.0, "content": lines.join("\n")}).to_string()
 }
 
-fn content_part(content: &Content, images: &dyn Images) -> Option<Value> {
+fn content_part(content: &Content, images: &dyn Images) -> Value {
     match content {
-        Content::Text { text } => {
-            worth_sending(text).then(|| json!({"type": "text", "text": text}))
-        }
-        Content::Image(image) => Some(image_part(image, images)),
+        Content::Text { text } => text_part(text),
+        Content::Image(image) => image_part(image, images),
     }
 }
 
+fn text_part(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
 fn image_part(image: &ImageRef, images: &dyn Images) -> Value {
-    if let Some(refused) = told::image_refused(&image.media_type) {
-        return json!({"type": "text", "text": refused});
-    }
-    match images.image(&image.hash) {
-        None => json!({"type": "text", "text": told::IMAGE_LOST}),
-        Some(bytes) => {
-            let url = format!("data:{};base64,{}", image.media_type, STANDARD.encode(bytes));
+    match told::picture(image, images) {
+        Ok(data) => {
+            let url = format!("data:{};base64,{data}", image.media_type);
             json!({"type": "image_url", "image_url": {"url": url}})
         }
+        Err(told) => text_part(&told),
     }
 }
 
@@ -132,12 +120,7 @@ fn reply_message(reply: &Reply, echo: Option<ReasoningField>) -> String {
     let mut message = json!({"role": "assistant"});
     let calls: Vec<Value> = reply.calls().map(call).collect();
     let text = reply.text();
-    message["content"] = match (worth_sending(&text), calls.is_empty()) {
-        (true, _) => text.into(),
-        (false, false) => Value::Null,
-        (false, true) if reply.stop.is_cut() => words::REPLY_CUT.into(),
-        (false, true) => told::NO_ANSWER.into(),
-    };
+    message["content"] = if text.is_empty() { Value::Null } else { text.into() };
     if let Some(field) = echo {
         let reasoning = reply.parts.iter().filter_map(|part| match part {
             ReplyPart::Reasoning(reasoning) => Some(reasoning.text.as_str()),
