@@ -3,6 +3,7 @@
 
 mod recording;
 mod replay;
+pub mod scripted;
 
 pub use recording::{Recording, RecordingError};
 pub use replay::{Drift, OnDrift, Replay};

@@ -19,8 +19,12 @@ use serde_json::json;
 
 /// Runs the prompts one after the other in a new session and gives its log.
 async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec<Entry> {
-    let model =
-        ModelRef { url: "scripted://model".to_owned(), window_tokens_max: None, output_tokens_max: None, price: None };
+    let model = ModelRef {
+        url: "scripted://model".to_owned(),
+        window_tokens_max: None,
+        output_tokens_max: None,
+        price: None,
+    };
     let setup = Setup {
         store: Arc::new(Memory::new()),
         blobs: None,

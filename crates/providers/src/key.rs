@@ -37,14 +37,15 @@ pub enum KeyError {
     Unsendable(String),
 }
 
+/// Looks up variables in the environment of the process.
+pub fn environment() -> Lookup {
+    Arc::new(|name| std::env::var(name).ok())
+}
+
 impl KeySource {
     /// The variable of this name in the environment of the process.
     pub fn env(name: impl Into<String>) -> Self {
-        Self::Variable {
-            name: name.into(),
-            lookup: Arc::new(|name| std::env::var(name).ok()),
-            needed: true,
-        }
+        Self::Variable { name: name.into(), lookup: environment(), needed: true }
     }
 
     /// Whether there is a key that can be sent, before anything is.

@@ -32,7 +32,7 @@ mod sse;
 mod told;
 
 pub use anthropic::AnthropicMessages;
-pub use key::{KeyError, KeySource, Lookup};
+pub use key::{KeyError, KeySource, Lookup, environment};
 pub use known::{KnownModel, known};
 pub use limits::Timeouts;
 pub use openai::OpenAiChat;

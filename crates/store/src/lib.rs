@@ -1,14 +1,16 @@
 //! Where logs are kept: [`Memory`] for tests and for programs that embed Inspan, [`Sqlite`] for
-//! everything that outlives its process.
+//! everything that outlives its process (feature `sqlite`).
 //!
 //! Both implement [`Store`](inspan_core::store::Store) and [`Blobs`](inspan_core::store::Blobs) and
 //! pass the same contract suite, `tests/contract.rs`. What an entry means is the core's business:
 //! here it is a row.
 
 mod memory;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
 pub use memory::Memory;
+#[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 
 use inspan_core::{

@@ -1,6 +1,7 @@
 //! For tests only: a scripted model, a scripted server, a simulated world.
 
-pub mod model;
+pub use inspan_evals::scripted as model;
+
 pub mod rules;
 pub mod server;
 pub mod sim;

@@ -1,0 +1,286 @@
+//! An agent: a model, tools, gates and limits, as one value.
+
+use std::{any::Any, future::Future, sync::Arc, time::Duration};
+
+use futures_util::stream;
+use inspan_core::{
+    Entry,
+    budget::{Limits, Price},
+    event::{AgentRef, ModelRef, PermissionAsked, SessionConfigured},
+    gate::{Choice, Gate},
+    hash::Hash,
+    mask::Mask,
+    provider::{BoxStream, Provider},
+    shared::Shared,
+    store::{SessionId, Store, StoreError},
+    tool::Tool,
+};
+use inspan_engine::{Setup, SystemClock, session::fold};
+use inspan_store::Memory;
+use uuid::Uuid;
+
+use crate::{
+    done::Done,
+    error::Error,
+    gates::IntoGate,
+    session::Session,
+    turn::{Asker, asker},
+};
+
+/// How often a session of another process is looked at.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Entries read at once from the store.
+const ENTRIES_READ_MAX: usize = 256;
+
+/// An agent. A value like any other: clones are cheap and share the store.
+///
+/// It needs a tokio runtime and brings none. Nothing is printed, and no file is touched that the
+/// store does not own.
+#[derive(Clone)]
+pub struct Agent {
+    provider: Arc<dyn Provider>,
+    model: ModelRef,
+    name: String,
+    system: String,
+    tools: Vec<Arc<dyn Tool>>,
+    gates: Vec<Arc<dyn Gate>>,
+    limits: Limits,
+    store: Arc<dyn Store>,
+    shared: Shared,
+    mask: Mask,
+    asker: Option<Asker>,
+}
+
+/// How it is put together.
+impl Agent {
+    /// An agent with a model of Anthropic (`anthropic://claude-sonnet-5-5`), OpenAI (`openai://…`)
+    /// or Ollama (`ollama://…`). The environment says where they are (`ANTHROPIC_BASE_URL`, …) and
+    /// holds the key (`ANTHROPIC_API_KEY`, …), which is read when a request is sent.
+    ///
+    /// # Errors
+    /// The model's URL is none, or there is no key: the error says what to set.
+    #[cfg(feature = "providers")]
+    pub fn new(model: &str) -> Result<Self, Error> {
+        use inspan_providers::{Server, built_in, connect, environment, known};
+        let servers = built_in(&environment());
+        Server::find(model, &servers)?.0.check_key()?;
+        let mut agent = Self::with_provider(connect(model, &servers, None)?);
+        if let Some(known) = known(model) {
+            agent.model.window_tokens_max = Some(known.window_tokens_max);
+            agent.model.output_tokens_max = Some(known.output_tokens_max);
+            agent.model.price = Some(known.price);
+        }
+        Ok(agent)
+    }
+
+    /// An agent with a model of your own, or one from `inspan_providers::connect`. Nothing is read
+    /// from anywhere.
+    pub fn with_provider(provider: impl Provider + 'static) -> Self {
+        // An issuer is the model's URL and where its server is.
+        let issuer = provider.issuer();
+        let url = issuer.split_once(" at ").map_or(issuer, |(url, _)| url).to_owned();
+        Self {
+            provider: Arc::new(provider),
+            model: ModelRef { url, window_tokens_max: None, output_tokens_max: None, price: None },
+            name: String::new(),
+            system: String::new(),
+            tools: Vec::new(),
+            gates: Vec::new(),
+            limits: Limits::call(),
+            store: Arc::new(Memory::new()),
+            shared: Shared::default(),
+            mask: Mask::default(),
+            asker: None,
+        }
+    }
+
+    /// A name for the log.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The system prompt.
+    pub fn system(mut self, prompt: impl Into<String>) -> Self {
+        self.system = prompt.into();
+        self
+    }
+
+    /// One more tool: a function with [`#[tool]`](crate::tool), or whatever implements [`Tool`].
+    pub fn tool(mut self, tool: impl Tool + 'static) -> Self {
+        self.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// More tools, such as those of a list made at run time.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    /// One more gate, which judges every call before it runs. All must agree: one
+    /// [`Deny`](crate::Verdict::Deny) refuses. A gate that errors, or is not done after a minute,
+    /// refuses.
+    ///
+    /// Takes a closure or function `Fn(&GateCall) -> Verdict`, an `async` one
+    /// `Fn(GateCall) -> Verdict`, either with a `Result` of a verdict, or what implements [`Gate`].
+    pub fn gate<Form>(mut self, gate: impl IntoGate<Form>) -> Self {
+        self.gates.push(gate.into_gate());
+        self
+    }
+
+    /// What each turn may spend; [`Limits::call`] if not set. A limit on cost needs the model's
+    /// price.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The most rounds of a turn: model calls with the answering of their tool calls. 8 if not set.
+    pub fn rounds_max(mut self, rounds_max: u32) -> Self {
+        self.limits.rounds_max = rounds_max;
+        self
+    }
+
+    /// The model's price. That of well-known models is known.
+    pub fn price(mut self, price: Price) -> Self {
+        self.model.price = Some(price);
+        self
+    }
+
+    /// Where logs are kept; in memory if not set. An `Arc` of a store can be shared.
+    pub fn store(mut self, store: impl Store + 'static) -> Self {
+        self.store = Arc::new(store);
+        self
+    }
+
+    /// Lends a value to tools ([`Context::shared`](crate::Context::shared)) and gates
+    /// ([`GateCall::shared`](crate::GateCall::shared)), which find it by its type.
+    pub fn shared<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.shared.insert(value);
+        self
+    }
+
+    /// Masks what tools and providers say, before it is written down or sent. Common forms of keys
+    /// are masked always.
+    pub fn mask(mut self, mask: Mask) -> Self {
+        self.mask = mask;
+        self
+    }
+
+    /// Answers the questions that a gate's [`Ask`](crate::Verdict::Ask) raises, while a turn is
+    /// waited for. Without it, asking means no.
+    pub fn ask_with<F, Fut>(mut self, answer: F) -> Self
+    where
+        F: Fn(PermissionAsked) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Choice> + Send + 'static,
+    {
+        self.asker = Some(asker(answer));
+        self
+    }
+}
+
+/// How it is run.
+impl Agent {
+    /// Runs one turn in a session of its own. Dropping the future cancels the turn.
+    ///
+    /// # Errors
+    /// What kept it from running. A turn that ends in another way than with an answer is no error:
+    /// see [`Done::stop`].
+    pub async fn act(&self, prompt: impl Into<String>) -> Result<Done, Error> {
+        let session = self.session().await?;
+        let done = session.say(prompt).await?;
+        session.close().await?;
+        Ok(done)
+    }
+
+    /// Begins a session, to say more than one thing.
+    ///
+    /// # Errors
+    /// Two tools have one name, a limit on cost has no price, or the store says no.
+    pub async fn session(&self) -> Result<Session, Error> {
+        let id = SessionId::try_from(Uuid::now_v7().to_string());
+        // An identifier in hexadecimal digits and `-` always is one.
+        let Ok(id) = id else { return Err(Error::Gone) };
+        let driven = inspan_engine::Session::start(self.setup(), id).await?;
+        Ok(Session::new(driven, self.asker.clone(), self.model.url.clone(), None))
+    }
+
+    /// Goes on with a session of the store. What a dead process left open is closed or run again,
+    /// as its tools have declared; [`Session::go_on`] waits for it.
+    ///
+    /// # Errors
+    /// There is no such session, another process drives it, or the store says no.
+    pub async fn resume(&self, id: &SessionId) -> Result<Session, Error> {
+        let before = fold(&*self.store, id).await?;
+        let driven = inspan_engine::Session::resume(self.setup(), id.clone()).await?;
+        Ok(Session::new(driven, self.asker.clone(), self.model.url.clone(), Some(&before)))
+    }
+
+    /// The entries of a session, whoever drives it: first those that are there, then those that
+    /// come, until the stream is dropped. Looks at the store a few times a second; changes nothing.
+    pub fn follow(&self, id: &SessionId) -> BoxStream<Result<Entry, StoreError>> {
+        let start = (self.store.clone(), id.clone(), 0_u64, Vec::new().into_iter());
+        Box::pin(stream::try_unfold(start, async |(store, id, mut after, mut read)| {
+            loop {
+                if let Some(entry) = read.next() {
+                    let entry: Entry = entry;
+                    after = entry.seq;
+                    return Ok(Some((entry, (store, id, after, read))));
+                }
+                let more = store.read(&id, after, ENTRIES_READ_MAX).await?;
+                if more.is_empty() {
+                    tokio::time::sleep(FOLLOW_INTERVAL).await;
+                }
+                read = more.into_iter();
+            }
+        }))
+    }
+
+    /// The whole log of a session. Its lines ([`Entry::to_line`]) are a recording.
+    ///
+    /// # Errors
+    /// There is no such session, or the store says no.
+    pub async fn log(&self, id: &SessionId) -> Result<Vec<Entry>, Error> {
+        let mut log: Vec<Entry> = Vec::new();
+        loop {
+            let after = log.last().map_or(0, |entry| entry.seq);
+            let more = self.store.read(id, after, ENTRIES_READ_MAX).await?;
+            let is_last = more.len() < ENTRIES_READ_MAX;
+            log.extend(more);
+            if is_last {
+                return Ok(log);
+            }
+        }
+    }
+
+    fn setup(&self) -> Setup {
+        let agent = AgentRef {
+            name: self.name.clone(),
+            path: String::new(),
+            hash: Hash::of(&[self.name.as_bytes(), self.system.as_bytes()]),
+        };
+        Setup {
+            store: self.store.clone(),
+            blobs: None,
+            provider: self.provider.clone(),
+            tools: self.tools.clone(),
+            gates: self.gates.clone(),
+            shared: self.shared.clone(),
+            clock: Arc::new(SystemClock),
+            mask: self.mask.clone(),
+            someone_answers: self.asker.is_some(),
+            workdir: String::new(),
+            config: SessionConfigured {
+                agent: (!self.name.is_empty()).then_some(agent),
+                model: self.model.clone(),
+                system: self.system.clone(),
+                tools: Vec::new(),
+                gates: Vec::new(),
+                limits: self.limits.clone(),
+                sandbox: "none".to_owned(),
+            },
+        }
+    }
+}

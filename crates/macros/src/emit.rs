@@ -1,0 +1,180 @@
+//! Writes the tool: a unit type of the function's name, with the function as `call`.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+use syn::{Attribute, Expr, ExprLit, Lit};
+
+use crate::{
+    function::{Argument, Function, Kind, Parameter},
+    options::Options,
+};
+
+pub(crate) fn tool(function: &Function, options: &Options) -> TokenStream {
+    let item = &function.item;
+    let (vis, ident) = (&item.vis, &item.sig.ident);
+    let (docs, attrs): (Vec<_>, Vec<_>) =
+        item.attrs.iter().partition::<Vec<&Attribute>, _>(|attr| attr.path().is_ident("doc"));
+    let mut sig = item.sig.clone();
+    sig.ident = Ident::new("call", ident.span());
+    let block = &item.block;
+    let about = format!("The function `{ident}`, as it was written.");
+    let implementation = implementation(function, options);
+    quote! {
+        #(#docs)*
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug)]
+        #vis struct #ident;
+
+        const _: () = {
+            // Nearer than the type's value, and unlike it no obstacle to a variable of this name.
+            #[allow(dead_code)]
+            fn #ident() {}
+
+            impl #ident {
+                #[doc = #about]
+                #(#attrs)*
+                #vis #sig #block
+            }
+        };
+
+        const _: () = { #implementation };
+    }
+}
+
+fn implementation(function: &Function, options: &Options) -> TokenStream {
+    let tool = &function.item.sig.ident;
+    let parameters = parameters(function);
+    let spec = spec(function, options);
+    let check = check(function);
+    let run = run(function);
+    quote! {
+        use ::inspan::__private;
+
+        #parameters
+
+        #[automatically_derived]
+        impl __private::Tool for #tool {
+            fn spec(&self) -> __private::Arc<__private::ToolSpec> {
+                static SPEC: __private::LazyLock<__private::Arc<__private::ToolSpec>> =
+                    __private::LazyLock::new(|| __private::Arc::new(#spec));
+                __private::Arc::clone(&SPEC)
+            }
+
+            fn check(
+                &self,
+                arguments: __private::Value,
+            ) -> ::core::result::Result<__private::Value, __private::String> {
+                #check
+            }
+
+            fn run(&self, call: __private::Invocation) -> __private::Run {
+                __private::Box::pin(async move { #run })
+            }
+        }
+    }
+}
+
+/// One function that knows each argument's type, so that a type without a schema is told once.
+fn parameters(function: &Function) -> TokenStream {
+    let mut types = Vec::new();
+    let mut values = Vec::new();
+    for Argument { name, description, kind, .. } in function.arguments() {
+        match kind {
+            Kind::Required(ty) => {
+                types.push(quote!(#ty));
+                values.push(quote!(__private::required::<#ty>(#name, #description)));
+            }
+            Kind::Optional(ty) => {
+                types.push(quote!(::core::option::Option<#ty>));
+                values.push(quote!(__private::optional::<#ty>(#name, #description)));
+            }
+            Kind::Defaulted(ty, default) => {
+                let default = match default {
+                    Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+                        quote!(::core::convert::Into::into(#text))
+                    }
+                    default => quote!(#default),
+                };
+                types.push(quote!(#ty));
+                values.push(quote!(__private::defaulted::<#ty>(#name, #description, || #default)));
+            }
+        }
+    }
+    quote! {
+        fn parameters() -> (#(__private::Parameter<#types>,)*) {
+            (#(#values,)*)
+        }
+    }
+}
+
+fn spec(function: &Function, options: &Options) -> TokenStream {
+    let Function { name, description, .. } = function;
+    let (names, shapes) = names_and_shapes(function);
+    let effects = options.effects.as_ref().map(|effects| {
+        quote!(effects: __private::Effects { #(#effects: true,)* ..__private::Effects::NONE },)
+    });
+    let repeat = options.repeat.as_ref().map(|repeat| quote!(repeat: __private::Repeat::#repeat,));
+    let timeout = options.timeout_ms.map(|ms| quote!(timeout_ms_max: #ms,));
+    let polls = options.polls.then(|| quote!(polls: true,));
+    let resource = options.resource.as_ref().map(|resource| {
+        quote!(resource: ::core::option::Option::Some(__private::String::from(#resource)),)
+    });
+    quote! {{
+        let (#(#names,)*) = parameters();
+        __private::ToolSpec {
+            input: __private::input_schema(#shapes),
+            #effects #repeat #timeout #polls #resource
+            ..__private::ToolSpec::new(#name, #description)
+        }
+    }}
+}
+
+fn check(function: &Function) -> TokenStream {
+    let (names, shapes) = names_and_shapes(function);
+    quote! {
+        let (#(#names,)*) = parameters();
+        __private::check(arguments, #shapes)
+    }
+}
+
+fn names_and_shapes(function: &Function) -> (Vec<Ident>, TokenStream) {
+    let names: Vec<_> = (0..function.arguments().count()).map(|at| local("p", at)).collect();
+    let shapes = quote!(&[#(&#names as &dyn __private::Shape),*]);
+    (names, shapes)
+}
+
+fn run(function: &Function) -> TokenStream {
+    let tool = &function.item.sig.ident;
+    let names: Vec<_> = (0..function.arguments().count()).map(|at| local("p", at)).collect();
+    let values: Vec<_> = (0..names.len()).map(|at| local("a", at)).collect();
+    let mut arguments = values.iter();
+    let passed: Vec<_> = function
+        .parameters
+        .iter()
+        .map(|parameter| match parameter {
+            Parameter::Context => quote!(&context),
+            Parameter::Argument(_) => {
+                let value = arguments.next();
+                quote!(#value)
+            }
+        })
+        .collect();
+    let waited = function.item.sig.asyncness.map(|_| quote!(.await));
+    let result = if function.returns_result {
+        quote!(__private::from_result(outcome))
+    } else {
+        quote!(__private::from_value(outcome))
+    };
+    quote! {
+        let (#(#names,)*) = parameters();
+        let (context, mut arguments) = __private::begin(call);
+        #(let #values = #names.take(&mut arguments)?;)*
+        let outcome = #tool::call(#(#passed),*) #waited;
+        #result
+    }
+}
+
+/// A name that no code of the function can mean.
+fn local(letter: &str, at: usize) -> Ident {
+    Ident::new(&format!("{letter}{at}"), Span::mixed_site())
+}
