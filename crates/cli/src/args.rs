@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Ceiling, Figure, LimitsPatch, Millis, Usd};
+use crate::config::{Ceiling, Figure, LimitsPatch, Millis, Positive, Usd};
 
 /// An agent harness: runs a language model with tools, and keeps every step in a durable log.
 #[derive(Parser)]
@@ -121,12 +121,12 @@ pub(crate) struct LimitArgs {
     #[arg(long, value_name = "N", value_parser = figure::<u32>)]
     retries_max: Option<u32>,
     /// Tokens of one reply [default: 8192]
-    #[arg(long, value_name = "N", value_parser = figure::<u32>)]
-    output_tokens_max: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = figure::<Positive<u32>>)]
+    output_tokens_max: Option<Positive<u32>>,
 }
 
 fn figure<T: Figure>(text: &str) -> Result<T, String> {
-    T::read(text)
+    T::read(text).map_err(|why| format!("`{text}` {why}"))
 }
 
 impl LimitArgs {
@@ -140,7 +140,7 @@ impl LimitArgs {
             calls_max: self.calls_max,
             calls_at_once_max: self.calls_at_once_max,
             retries_max: self.retries_max,
-            output_tokens_max: self.output_tokens_max,
+            output_tokens_max: self.output_tokens_max.map(|Positive(tokens)| tokens),
         }
     }
 }

@@ -5,26 +5,40 @@ use std::num::{IntErrorKind, ParseIntError};
 
 /// A figure that a person writes.
 pub(crate) trait Figure: Sized {
-    /// Reads it. The error says what was expected.
+    /// Reads it. The error says why the text is none; the text itself, which may be a secret in the
+    /// wrong place, is for the caller to name.
     fn read(text: &str) -> Result<Self, String>;
 }
 
 impl Figure for u32 {
     fn read(text: &str) -> Result<Self, String> {
-        text.replace('_', "").parse().map_err(|error| not_whole(text, &error, Self::MAX.into()))
+        text.replace('_', "").parse().map_err(|error| not_whole(&error, Self::MAX.into()))
     }
 }
 
 impl Figure for u64 {
     fn read(text: &str) -> Result<Self, String> {
-        text.replace('_', "").parse().map_err(|error| not_whole(text, &error, Self::MAX))
+        text.replace('_', "").parse().map_err(|error| not_whole(&error, Self::MAX))
     }
 }
 
-fn not_whole(text: &str, error: &ParseIntError, most: u64) -> String {
+fn not_whole(error: &ParseIntError, most: u64) -> String {
     match error.kind() {
-        IntErrorKind::PosOverflow => format!("`{text}` is too large; the most is {most}"),
-        _ => format!("`{text}` is not a whole number"),
+        IntErrorKind::PosOverflow => format!("is too large; the most is {most}"),
+        _ => "is not a whole number".to_owned(),
+    }
+}
+
+/// A figure that would let nothing work if it were zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Positive<T>(pub T);
+
+impl<T: Figure + Default + PartialEq> Figure for Positive<T> {
+    fn read(text: &str) -> Result<Self, String> {
+        match T::read(text)? {
+            zero if zero == T::default() => Err("must be more than zero".to_owned()),
+            value => Ok(Self(value)),
+        }
     }
 }
 
@@ -57,7 +71,7 @@ impl<T: Figure> Figure for Ceiling<T> {
 }
 
 /// A duration in milliseconds, written `90s`, `10m` or `1h30m`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Millis(pub u64);
 
 impl Figure for Millis {
@@ -66,7 +80,7 @@ impl Figure for Millis {
         duration
             .and_then(|duration| u64::try_from(duration.as_millis()).ok())
             .map(Self)
-            .ok_or_else(|| format!("`{text}` is not a duration like 90s, 10m or 1h30m"))
+            .ok_or_else(|| "is not a duration like 90s, 10m or 1h30m".to_owned())
     }
 }
 
@@ -93,7 +107,7 @@ impl Figure for Usd {
             .then(|| format!("{whole}{part:0<width$}", width = Self::DECIMALS).parse().ok())
             .flatten()
             .map(Self)
-            .ok_or_else(|| format!("`{text}` is not an amount in US dollars like 2.50"))
+            .ok_or_else(|| "is not an amount in US dollars like 2.50".to_owned())
     }
 }
 
@@ -110,11 +124,11 @@ mod tests {
             ("0.1", Ok(100_000_000)),
             ("0.000000001", Ok(1)),
             ("4503599.627370497", Ok(4_503_599_627_370_497)),
-            ("0.0000000001", Err("`0.0000000001` is not an amount in US dollars like 2.50")),
-            ("2,50", Err("`2,50` is not an amount in US dollars like 2.50")),
-            ("-1", Err("`-1` is not an amount in US dollars like 2.50")),
-            (".5", Err("`.5` is not an amount in US dollars like 2.50")),
-            ("99999999999", Err("`99999999999` is not an amount in US dollars like 2.50")),
+            ("0.0000000001", Err("is not an amount in US dollars like 2.50")),
+            ("2,50", Err("is not an amount in US dollars like 2.50")),
+            ("-1", Err("is not an amount in US dollars like 2.50")),
+            (".5", Err("is not an amount in US dollars like 2.50")),
+            ("99999999999", Err("is not an amount in US dollars like 2.50")),
         ];
         for (text, nano) in money {
             assert_eq!(Usd::read(text), nano.map(Usd).map_err(str::to_owned), "{text}");
@@ -124,24 +138,23 @@ mod tests {
             ("1h30m", Ok(5_400_000)),
             ("250ms", Ok(250)),
             ("0s", Ok(0)),
-            ("10", Err("`10` is not a duration like 90s, 10m or 1h30m")),
-            ("-5s", Err("`-5s` is not a duration like 90s, 10m or 1h30m")),
-            ("soon", Err("`soon` is not a duration like 90s, 10m or 1h30m")),
+            ("10", Err("is not a duration like 90s, 10m or 1h30m")),
+            ("-5s", Err("is not a duration like 90s, 10m or 1h30m")),
+            ("soon", Err("is not a duration like 90s, 10m or 1h30m")),
         ];
         for (text, millis) in durations {
             assert_eq!(Millis::read(text), millis.map(Millis).map_err(str::to_owned), "{text}");
         }
         assert_eq!(u32::read("5_000"), Ok(5_000));
-        assert_eq!(
-            u32::read("4294967296").unwrap_err(),
-            "`4294967296` is too large; the most is 4294967295"
-        );
+        assert_eq!(u32::read("4294967296").unwrap_err(), "is too large; the most is 4294967295");
         assert_eq!(Ceiling::<u64>::read("none"), Ok(Ceiling::Lifted));
         assert_eq!(Ceiling::<u64>::read("0"), Ok(Ceiling::At(0)));
-        assert_eq!(
-            Ceiling::<u64>::read("no").unwrap_err(),
-            "`no` is not a whole number, nor `none`"
-        );
+        let zero = Err("must be more than zero".to_owned());
+        assert_eq!(Positive::<u32>::read("1"), Ok(Positive(1)));
+        assert_eq!(Positive::<u32>::read("0"), zero);
+        assert_eq!(Positive::<Millis>::read("1ms"), Ok(Positive(Millis(1))));
+        assert_eq!(Positive::<Millis>::read("0s").map(|_| ()), zero.map(|_: Positive<u32>| ()));
+        assert_eq!(Ceiling::<u64>::read("no").unwrap_err(), "is not a whole number, nor `none`");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use inspan_core::budget::Limits;
 use serde::{Deserialize, Deserializer};
 
-use super::{Ceiling, ConfigError, Millis, Scalar, Source, Usd};
+use super::{Ceiling, ConfigError, Millis, Positive, Scalar, Source, Usd};
 
 /// Changes to limits; what is `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +83,8 @@ impl RawLimits {
                 .figure("calls_at_once_max", self.calls_at_once_max.as_ref())?,
             retries_max: source.figure("retries_max", self.retries_max.as_ref())?,
             output_tokens_max: source
-                .figure("output_tokens_max", self.output_tokens_max.as_ref())?,
+                .figure("output_tokens_max", self.output_tokens_max.as_ref())?
+                .map(|Positive(tokens)| tokens),
         })
     }
 }

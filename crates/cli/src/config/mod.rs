@@ -15,12 +15,12 @@ mod variables;
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use inspan_core::{budget::Price, mask::Mask};
-use inspan_providers::Server;
+use inspan_providers::{ProviderError, Server, built_in};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 pub(crate) use error::{ConfigError, Place};
-pub(crate) use figure::{Ceiling, Figure, Millis, Usd};
+pub(crate) use figure::{Ceiling, Figure, Millis, Positive, Usd};
 pub(crate) use limits::{LimitsPatch, RawLimits};
 pub(crate) use source::{Scalar, Source, Text, near};
 pub(crate) use variables::Variables;
@@ -70,16 +70,27 @@ impl Config {
         let raw: RawConfig = source.parse_if_there()?;
 
         let servers = providers::servers(raw.providers, &source, &variables)?;
-        let mask = Mask::new(variables.secrets().chain(providers::keys(&servers)));
+        let keys = providers::keys(&servers);
+        let mask = Mask::new(variables.secrets().chain(keys).chain(source.taken_in()));
         Ok(Self {
-            model: raw.model.map(|model| source.text(&model)).transpose()?,
-            models: models(raw.models, &source)?,
+            model: raw.model.map(|model| self::model(&model, &source, &servers)).transpose()?,
+            models: models(raw.models, &source, &servers)?,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
             servers,
             mask,
             variables,
         })
     }
+}
+
+/// A mask for the variables of `.env` in the folder `home` and the keys of the built-in servers: all
+/// that is known without `config.yaml`. Shapes only where `.env` can't be read.
+pub(crate) fn env_file_mask(home: &Path, environment: Vec<(OsString, OsString)>) -> Mask {
+    let Ok(variables) = Variables::load(environment, &home.join(".env")) else {
+        return Mask::default();
+    };
+    let servers = built_in(&variables.lookup());
+    Mask::new(variables.secrets().chain(providers::keys(&servers)))
 }
 
 #[derive(Default, Deserialize)]
@@ -109,20 +120,42 @@ struct RawPrice {
     cache_write: Option<Scalar>,
 }
 
+/// Refuses a model without a server. `written` is the model as it stands in the file.
+fn check(model: &str, written: &str, servers: &[Server]) -> Result<(), String> {
+    match Server::find(model, servers) {
+        Ok(_) => Ok(()),
+        Err(ProviderError::UnknownServer { name, .. }) => {
+            let known: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+            let hint = near(&name, &known);
+            Err(format!("`{written}` is a model of no known server{hint}"))
+        }
+        Err(_) => Err(format!("`{written}` is no model: write SERVER://MODEL")),
+    }
+}
+
+fn model(text: &Text, source: &Source<'_>, servers: &[Server]) -> Result<String, ConfigError> {
+    let model = source.text(text)?;
+    check(&model, &text.value, servers)
+        .map_err(|why| source.wrong(text, format!("model: {why}")))?;
+    Ok(model)
+}
+
 fn models(
     raw: Option<BTreeMap<String, Spanned<RawModel>>>,
     source: &Source<'_>,
+    servers: &[Server],
 ) -> Result<BTreeMap<String, ModelFacts>, ConfigError> {
     let mut models = BTreeMap::new();
     for (url, raw) in raw.unwrap_or_default() {
-        if !url.contains("://") {
-            let why = format!("`{url}` is no model: write SERVER://MODEL");
-            return Err(source.wrong(&raw, why));
-        }
+        check(&url, &url, servers).map_err(|why| source.wrong(&raw, why))?;
         let RawModel { window_tokens_max, output_tokens_max, price } = &raw.value;
         let facts = ModelFacts {
-            window_tokens_max: source.figure("window_tokens_max", window_tokens_max.as_ref())?,
-            output_tokens_max: source.figure("output_tokens_max", output_tokens_max.as_ref())?,
+            window_tokens_max: source
+                .figure("window_tokens_max", window_tokens_max.as_ref())?
+                .map(|Positive(tokens)| tokens),
+            output_tokens_max: source
+                .figure("output_tokens_max", output_tokens_max.as_ref())?
+                .map(|Positive(tokens)| tokens),
             price: price.as_ref().map(|price| self::price(price, source)).transpose()?,
         };
         models.insert(url, facts);

@@ -8,7 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
-use super::{ConfigError, Millis, Scalar, Source, Text, Variables, near};
+use super::{ConfigError, Millis, Positive, Scalar, Source, Text, Variables};
+
+/// What a server can speak, as it is written.
+const WIRES: [(&str, Wire); 2] =
+    [("anthropic", Wire::AnthropicMessages), ("openai", Wire::OpenAiChat)];
 
 /// A provider as it stands in the file.
 #[derive(Default, Deserialize)]
@@ -85,12 +89,12 @@ fn server(
 ) -> Result<Server, ConfigError> {
     let needed = |key: &str| source.wrong(raw, format!("the provider `{name}` needs `{key}`"));
     let base_url = match (&raw.value.base_url, base) {
-        (Some(url), _) => source.text(url)?,
+        (Some(url), _) => source.sent_text(url)?,
         (None, Some(base)) => base.base_url.clone(),
         (None, None) => return Err(needed("base_url")),
     };
     let wire = match (&raw.value.wire, base) {
-        (Some(wire), _) => self::wire(wire, source)?,
+        (Some(wire), _) => source.one_of("wire", wire, &WIRES)?,
         (None, Some(base)) => base.wire,
         (None, None) => return Err(needed("wire")),
     };
@@ -113,17 +117,6 @@ fn server(
         name,
         base_url,
     })
-}
-
-fn wire(text: &Text, source: &Source<'_>) -> Result<Wire, ConfigError> {
-    match source.text(text)?.as_str() {
-        "anthropic" => Ok(Wire::AnthropicMessages),
-        "openai" => Ok(Wire::OpenAiChat),
-        other => {
-            let hint = near(other, &["anthropic", "openai"]);
-            Err(source.wrong(text, format!("wire: `{other}` is not known{hint}")))
-        }
-    }
 }
 
 fn key(
@@ -159,8 +152,8 @@ fn timeouts(
 ) -> Result<Timeouts, ConfigError> {
     let Some(raw) = raw else { return Ok(timeouts) };
     let set = |key: &str, scalar: &Option<Scalar>, limit: &mut u64| {
-        let millis: Option<Millis> = source.figure(key, scalar.as_ref())?;
-        *limit = millis.map_or(*limit, |millis| millis.0);
+        let millis: Option<Positive<Millis>> = source.figure(key, scalar.as_ref())?;
+        *limit = millis.map_or(*limit, |Positive(millis)| millis.0);
         Ok(())
     };
     set("connect_max", &raw.connect_max, &mut timeouts.connect_ms_max)?;
@@ -181,21 +174,12 @@ fn quirks(
     set(&mut quirks.bearer, raw.bearer);
     set(&mut quirks.stream_options, raw.stream_options);
     if let Some(field) = &raw.output_limit_field {
-        const FIELDS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
-        let name = source.text(field)?;
-        quirks.output_limit_field =
-            FIELDS.into_iter().find(|known| *known == name).ok_or_else(|| {
-                let hint = near(&name, &FIELDS);
-                source.wrong(field, format!("output_limit_field: `{name}` is not known{hint}"))
-            })?;
+        let known = ["max_tokens", "max_completion_tokens"].map(|name| (name, name));
+        quirks.output_limit_field = source.one_of("output_limit_field", field, &known)?;
     }
     if let Some(field) = &raw.reasoning_echo {
-        let name = source.text(field)?;
-        let known = ReasoningField::ALL.into_iter().find(|known| known.name() == name);
-        quirks.reasoning_echo = Some(known.ok_or_else(|| {
-            let hint = near(&name, &ReasoningField::ALL.map(ReasoningField::name));
-            source.wrong(field, format!("reasoning_echo: `{name}` is not known{hint}"))
-        })?);
+        let known = ReasoningField::ALL.map(|field| (field.name(), field));
+        quirks.reasoning_echo = Some(source.one_of("reasoning_echo", field, &known)?);
     }
     Ok(quirks)
 }

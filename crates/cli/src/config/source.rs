@@ -1,6 +1,6 @@
 //! A YAML file that is being read: its places, its variables, and its errors in our words.
 
-use std::{fs, io, path::PathBuf};
+use std::{cell::RefCell, fs, io, path::PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -9,6 +9,7 @@ use serde_saphyr::{Error as YamlError, Location, Spanned};
 use super::{
     Ceiling, ConfigError, Figure, Place, Variables,
     substitute::{SubstituteError, substitute},
+    variables::may_be_secret,
 };
 
 /// A text with its place.
@@ -22,12 +23,14 @@ pub(crate) struct Source<'a> {
     path: PathBuf,
     /// What `${NAME}` in texts stands for; without it texts are taken as they are.
     variables: Option<&'a Variables>,
+    /// Values of variables that may be secrets, as far as texts that are sent took them in.
+    taken_in: RefCell<Vec<String>>,
 }
 
 impl<'a> Source<'a> {
     /// The file at `path`.
     pub(crate) fn new(path: PathBuf, variables: Option<&'a Variables>) -> Self {
-        Self { path, variables }
+        Self { path, variables, taken_in: RefCell::default() }
     }
 
     /// What the file says; nothing when there is none.
@@ -45,12 +48,40 @@ impl<'a> Source<'a> {
         serde_saphyr::from_str_with_options(text, options).map_err(|error| self.error(&error))
     }
 
-    /// The text, its variables replaced.
+    /// The text, its variables replaced. An error about it quotes it as it is written: a variable
+    /// may hold a secret that is used in the wrong place.
     pub(crate) fn text(&self, text: &Text) -> Result<String, ConfigError> {
         self.substituted(&text.value, text.referenced)
     }
 
-    /// The value, the variables in all its texts replaced.
+    /// The same for a text that is sent to a server: see [`Source::taken_in`].
+    pub(crate) fn sent_text(&self, text: &Text) -> Result<String, ConfigError> {
+        self.sent(&text.value, text.referenced)
+    }
+
+    /// The one of `known` that the text at `key` is.
+    pub(crate) fn one_of<T: Copy>(
+        &self,
+        key: &str,
+        text: &Text,
+        known: &[(&str, T)],
+    ) -> Result<T, ConfigError> {
+        let name = self.text(text)?;
+        let found = known.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let hint = near(&name, &names);
+            self.wrong(text, format!("{key}: `{}` is not known{hint}", text.value))
+        })
+    }
+
+    /// The values of variables that are part of what is sent to a server, but for those that by
+    /// their name say where something is.
+    pub(crate) fn taken_in(&self) -> Vec<String> {
+        self.taken_in.borrow().clone()
+    }
+
+    /// The value, which is sent to a server, the variables in all its texts replaced.
     pub(crate) fn object(
         &self,
         object: &Spanned<Map<String, Value>>,
@@ -61,7 +92,7 @@ impl<'a> Source<'a> {
 
     fn value(&self, value: Value, at: Location) -> Result<Value, ConfigError> {
         match value {
-            Value::String(text) => self.substituted(&text, at).map(Value::String),
+            Value::String(text) => self.sent(&text, at).map(Value::String),
             Value::Array(items) => {
                 items.into_iter().map(|item| self.value(item, at)).collect::<Result<_, _>>()
             }
@@ -82,9 +113,10 @@ impl<'a> Source<'a> {
         scalar: Option<&Scalar>,
     ) -> Result<Option<T>, ConfigError> {
         let Some(scalar) = scalar else { return Ok(None) };
-        let text = scalar.value.as_deref().unwrap_or("null");
-        let text = self.substituted(text, scalar.referenced)?;
-        T::read(&text).map(Some).map_err(|why| self.wrong(scalar, format!("{key}: {why}")))
+        let written = scalar.value.as_deref().unwrap_or("null");
+        let text = self.substituted(written, scalar.referenced)?;
+        let figure = T::read(&text);
+        figure.map(Some).map_err(|why| self.wrong(scalar, format!("{key}: `{written}` {why}")))
     }
 
     /// The limit at `key`, if one is given; `null` lifts it.
@@ -105,8 +137,27 @@ impl<'a> Source<'a> {
     }
 
     fn substituted(&self, text: &str, at: Location) -> Result<String, ConfigError> {
+        self.substituted_with(text, at, |_, _| {})
+    }
+
+    fn sent(&self, text: &str, at: Location) -> Result<String, ConfigError> {
+        self.substituted_with(text, at, |name, value| {
+            if may_be_secret(name) {
+                self.taken_in.borrow_mut().push(value.to_owned());
+            }
+        })
+    }
+
+    /// `note` is told the name and value of each variable.
+    fn substituted_with(
+        &self,
+        text: &str,
+        at: Location,
+        note: impl Fn(&str, &str),
+    ) -> Result<String, ConfigError> {
         let Some(variables) = self.variables else { return Ok(text.to_owned()) };
-        substitute(text, |name| variables.get(name)).map_err(|error| match error {
+        let lookup = |name: &str| variables.get(name).inspect(|value| note(name, value));
+        substitute(text, lookup).map_err(|error| match error {
             SubstituteError::Unset(name) => ConfigError::Unset {
                 at: self.place(at),
                 name,

@@ -149,12 +149,92 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("model: ${HOST", "~/config.yaml:1:8: a `${` is not closed; write $$ for a plain $"),
         ("models: { qwen: {} }", "~/config.yaml:1:17: `qwen` is no model: write SERVER://MODEL"),
         (
-            "models: { 'a://b': { price: { input: 1 } } }",
+            "models:\n  ollama://a: {}\n  olama://b: {}\n",
+            "~/config.yaml:3:14: `olama://b` is a model of no known server; did you mean `ollama`?",
+        ),
+        (
+            "models: { 'a://b': { price: { input: 1 } } }\nproviders:\n  a: { wire: openai, \
+             base_url: 'http://a' }",
             "~/config.yaml:1:29: a price needs `output`",
+        ),
+        ("model: claude", "~/config.yaml:1:8: model: `claude` is no model: write SERVER://MODEL"),
+        (
+            "model: groq://qwen",
+            "~/config.yaml:1:8: model: `groq://qwen` is a model of no known server; there are: \
+             anthropic, openai, ollama",
+        ),
+        (
+            "limits: { output_tokens_max: 0 }",
+            "~/config.yaml:1:30: output_tokens_max: `0` must be more than zero",
+        ),
+        (
+            "models: { 'ollama://a': { window_tokens_max: 0 } }",
+            "~/config.yaml:1:46: window_tokens_max: `0` must be more than zero",
+        ),
+        (
+            "models: { 'ollama://a': { output_tokens_max: 0 } }",
+            "~/config.yaml:1:46: output_tokens_max: `0` must be more than zero",
+        ),
+        (
+            "providers: { ollama: { timeouts: { connect_max: 0s } } }",
+            "~/config.yaml:1:49: connect_max: `0s` must be more than zero",
+        ),
+        (
+            "providers: { ollama: { timeouts: { first_max: 0m } } }",
+            "~/config.yaml:1:47: first_max: `0m` must be more than zero",
+        ),
+        (
+            "providers: { ollama: { timeouts: { silence_max: 0ms } } }",
+            "~/config.yaml:1:49: silence_max: `0ms` must be more than zero",
+        ),
+        (
+            "providers: { ollama: { timeouts: { whole_max: 0h } } }",
+            "~/config.yaml:1:47: whole_max: `0h` must be more than zero",
         ),
     ];
     for (config, message) in table {
         assert_eq!(Home::new(config, "").error(), message, "{config}");
+    }
+}
+
+#[test]
+fn a_secret_in_the_wrong_place_is_quoted_as_it_is_written() {
+    let table = [
+        (
+            "model: ${A_KEY}",
+            "~/config.yaml:1:8: model: `${A_KEY}` is no model: write SERVER://MODEL",
+        ),
+        (
+            "model: ${A_KEY}://${HOST}",
+            "~/config.yaml:1:8: model: `${A_KEY}://${HOST}` is a model of no known server; there \
+             are: anthropic, openai, ollama",
+        ),
+        (
+            "limits: { rounds_max: '${A_KEY}' }",
+            "~/config.yaml:1:23: rounds_max: `${A_KEY}` is not a whole number",
+        ),
+        (
+            "limits: { time_max: '${A_KEY}' }",
+            "~/config.yaml:1:21: time_max: `${A_KEY}` is not a duration like 90s, 10m or 1h30m, \
+             nor `none`",
+        ),
+        (
+            "providers: { openai: { wire: '${A_KEY}' } }",
+            "~/config.yaml:1:30: wire: `${A_KEY}` is not known; there are: anthropic, openai",
+        ),
+        (
+            "providers: { openai: { quirks: { output_limit_field: '${A_KEY}' } } }",
+            "~/config.yaml:1:54: output_limit_field: `${A_KEY}` is not known; there are: \
+             max_tokens, max_completion_tokens",
+        ),
+        (
+            "providers: { openai: { quirks: { reasoning_echo: '${A_KEY}' } } }",
+            "~/config.yaml:1:50: reasoning_echo: `${A_KEY}` is not known; there are: \
+             reasoning_content, reasoning",
+        ),
+    ];
+    for (config, message) in table {
+        assert_eq!(Home::new(config, "A_KEY=abcdef0123\n").error(), message, "{config}");
     }
 }
 
@@ -254,23 +334,59 @@ fn every_known_secret_is_masked_and_printed_by_nothing() {
     let yaml = "\
 providers:
   box: { wire: openai, base_url: http://box/v1, key: literal-key-1 }
-  far: { wire: openai, base_url: http://far/v1, key_env: FAR_KEY }
+  far:
+    wire: openai
+    base_url: http://${FAR_HOST}/${FAR_PATH}/v1
+    key_env: FAR_KEY
+    quirks: { output_limit_field: '${FIELD}' }
+    extra: { user: ['${USER_TOKEN}', '${SHORT}', '${UNSET:-a default}'] }
+model: far://${MODEL}
 ";
-    let home = Home::new(yaml, "A=file-value-1\nOPENAI_BASE_URL=http://elsewhere\n");
+    let env_file = "A=file-value-1\nOPENAI_BASE_URL=http://elsewhere\nOLLAMA_HOST=ollama.example\n";
+    let home = Home::new(yaml, env_file);
     let environment = [
         ("FAR_KEY", "far-key-456"),
+        ("FAR_HOST", "far.example"),
+        ("FAR_PATH", "path-token"),
+        ("FIELD", "max_tokens"),
+        ("USER_TOKEN", "user-token"),
+        ("SHORT", "short"),
+        ("MODEL", "model-name"),
         ("ANTHROPIC_API_KEY", "anthropic-key-7"),
         ("PLAIN", "plain-value"),
     ];
     let config = home.load(&environment).unwrap();
-    assert_eq!(
-        config.mask.text(
-            "literal-key-1 far-key-456 anthropic-key-7 file-value-1 plain-value http://elsewhere"
-        ),
-        "[masked] [masked] [masked] [masked] plain-value http://elsewhere"
-    );
+    let secrets = [
+        "literal-key-1",
+        "far-key-456",
+        "anthropic-key-7",
+        "file-value-1",
+        "path-token",
+        "user-token",
+    ];
+    for secret in secrets {
+        assert_eq!(config.mask.text(secret), "[masked]", "{secret}");
+    }
+    let plain = "plain-value http://elsewhere ollama.example far.example max_tokens short \
+                 a default far://model-name";
+    assert_eq!(config.mask.text(plain), plain);
     let printed = format!("{config:?}");
-    assert_eq!(config.mask.text(&printed), printed);
+    let unmasked = ["literal-key-1", "far-key-456", "anthropic-key-7", "file-value-1"];
+    assert!(unmasked.iter().all(|secret| !printed.contains(secret)), "{printed}");
+}
+
+#[test]
+fn a_broken_configuration_leaves_a_mask() {
+    let home = Home::new("modle: x", "A=file-value-1\nOLLAMA_HOST=ollama.example\n");
+    let environment = || vec![("OPENAI_API_KEY".into(), "outside-key".into())];
+    let mask = env_file_mask(home.path(), environment());
+    assert_eq!(
+        mask.text("file-value-1 outside-key ollama.example sk-0123456789abcdef"),
+        "[masked] [masked] ollama.example [masked]"
+    );
+    home.set_mode(0o644);
+    let mask = env_file_mask(home.path(), environment());
+    assert_eq!(mask.text("file-value-1 sk-0123456789abcdef"), "file-value-1 [masked]");
 }
 
 #[test]

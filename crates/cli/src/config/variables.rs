@@ -71,12 +71,20 @@ impl Variables {
         &self.0.env_file
     }
 
-    /// The values of the file: all of them are taken for secrets but addresses of servers, which
-    /// messages must name.
+    /// The values of the file that may be secrets.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
-        let secrets = self.0.in_file.iter().filter(|(name, _)| !name.ends_with("_BASE_URL"));
+        let secrets = self.0.in_file.iter().filter(|(name, _)| may_be_secret(name));
         secrets.map(|(_, value)| value.expose_secret().to_owned())
     }
+}
+
+/// Every variable is taken for a secret but those that by their name are addresses of servers,
+/// which messages must name.
+pub(super) fn may_be_secret(name: &str) -> bool {
+    let is_address = |end: &str| {
+        name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+    };
+    !["HOST", "BASE_URL"].into_iter().any(is_address)
 }
 
 impl fmt::Debug for Variables {
