@@ -10,12 +10,18 @@ mod tool;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
-    fs, io,
+    fs::{self, File},
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use inspan_core::{event::AgentRef, hash::Hash, mask::Mask, tool::Tool};
+use inspan_core::{
+    event::AgentRef,
+    hash::{Hash, Hasher},
+    mask::Mask,
+    tool::Tool,
+};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -25,6 +31,9 @@ use tool::RawTool;
 
 /// The name of the file that defines an agent.
 const AGENT_FILE: &str = "agent.yaml";
+
+/// Bytes of a file that are read at once.
+const PIECE_BYTES: usize = 1 << 16;
 
 /// The prompt of the agent that is built in.
 const BUILT_IN_PROMPT: &str = "\
@@ -138,11 +147,24 @@ fn hash(agent: &str, folder: &Path, files: &BTreeSet<String>) -> Result<Hash, Co
     let mut parts: Vec<Vec<u8>> = vec![AGENT_FILE.into(), agent.into()];
     for file in files {
         let path = folder.join(file);
-        let bytes = fs::read(&path).map_err(|why| ConfigError::unreadable(&path, why))?;
-        parts.extend([file.clone().into_bytes(), bytes]);
+        let hash = hash_of_file(&path).map_err(|why| ConfigError::unreadable(&path, why))?;
+        parts.extend([file.clone().into_bytes(), hash.0.into()]);
     }
     let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
     Ok(Hash::of(&parts))
+}
+
+/// Reads piece by piece: a command may name a file of any size.
+fn hash_of_file(path: &Path) -> io::Result<Hash> {
+    let mut file = File::open(path)?;
+    let mut hasher = Hasher::default();
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hasher.hash()),
+            count => hasher.add(&piece[..count]),
+        }
+    }
 }
 
 #[cfg(test)]

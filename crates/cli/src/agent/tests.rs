@@ -229,6 +229,26 @@ fn mistakes_are_told_with_place_and_remedy() {
             tool("timeout: 20"),
             "~/agent.yaml:6:14: timeout: `20` is not a duration like 90s, 10m or 1h30m",
         ),
+        (tool("timeout: 0s"), "~/agent.yaml:6:14: timeout: `0s` must be more than zero"),
+        (
+            "name: x\nlimits: { output_tokens_max: 0 }".to_owned(),
+            "~/agent.yaml:2:30: output_tokens_max: `0` must be more than zero",
+        ),
+        (
+            tool("input: { type: object, oneOf: [{ required: [a] }, { required: [b] }] }"),
+            "~/agent.yaml:6:12: input: `oneOf` can't stand at its top, where providers refuse it: \
+             put it into a property",
+        ),
+        (
+            tool("input: { type: object, anyOf: [{}] }"),
+            "~/agent.yaml:6:12: input: `anyOf` can't stand at its top, where providers refuse it: \
+             put it into a property",
+        ),
+        (
+            tool("input: { allOf: [{}], type: object }"),
+            "~/agent.yaml:6:12: input: `allOf` can't stand at its top, where providers refuse it: \
+             put it into a property",
+        ),
         (
             tool("input: { type: object, properties: { path: {} } }\n    resource: pth"),
             "~/agent.yaml:7:15: resource: `pth` is no argument in `input`; did you mean `path`?",
@@ -286,6 +306,30 @@ fn the_hash_follows_everything_that_defines_the_agent() {
         changed[at].1 = &text;
         assert_eq!(hash(&changed) == first, changed[at].0 == "notes.txt", "{}", changed[at].0);
     }
+}
+
+#[test]
+fn the_hash_reads_nothing_outside_the_folder() {
+    let around = folder(&[("outside.txt", "first")]);
+    let outside = around.path().join("outside.txt");
+    let yaml = format!(
+        "name: x\ntools:\n  t:\n    description: D.\n    command: [sh, ../outside.txt, '{}', ./in.txt]",
+        outside.display()
+    );
+    let agent = around.path().join("agent");
+    fs::create_dir(&agent).unwrap();
+    fs::write(agent.join("agent.yaml"), yaml).unwrap();
+    let hash = |inside: &str, text: &str| {
+        fs::write(agent.join("in.txt"), inside).unwrap();
+        fs::write(&outside, text).unwrap();
+        Agent::load(&agent, &given()).unwrap().reference.hash
+    };
+    // More than is read at once.
+    let (long, other) = ("a".repeat(3 * PIECE_BYTES), "a".repeat(3 * PIECE_BYTES - 1) + "b");
+    let first = hash(&long, "first");
+    assert_eq!(hash(&long, "second"), first);
+    assert_ne!(hash(&other, "first"), first);
+    assert_eq!(hash(&long, "first"), first);
 }
 
 #[test]

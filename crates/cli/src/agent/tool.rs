@@ -1,6 +1,9 @@
 //! One tool of `agent.yaml`: a program of the person's own, or one that is part of Inspan.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Component, Path},
+    sync::Arc,
+};
 
 use inspan_core::{
     effects::{Effects, Repeat},
@@ -16,10 +19,13 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 
 use super::{Surroundings, program};
-use crate::config::{ConfigError, Millis, Scalar, Source, Text, near};
+use crate::config::{ConfigError, Millis, Positive, Scalar, Source, Text, near};
 
 /// The most characters of a name: what every provider takes.
 const NAME_CHARS_MAX: usize = 64;
+
+/// What a provider refuses at the top of a tool's schema, though it is right as a schema.
+const REFUSED_AT_TOP: [&str; 5] = ["oneOf", "anyOf", "allOf", "enum", "not"];
 
 /// A tool as it stands in the file.
 #[derive(Default, Deserialize)]
@@ -45,10 +51,16 @@ enum RawOutput {
 }
 
 impl RawTool {
-    /// The files in `folder` that the tool's commands name.
+    /// The files in `folder` that the tool's commands name. A word that leads out of it names
+    /// something that the agent works on, not a part of the agent.
     pub(super) fn files(&self, folder: &Path) -> impl Iterator<Item = String> {
+        let within = |word: &str| {
+            let mut parts = Path::new(word).components();
+            parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        };
         let words = self.command.iter().chain(&self.probe).flat_map(|words| &words.value);
-        words.map(|word| &word.value).filter(|word| folder.join(word).is_file()).cloned()
+        let words = words.map(|word| &word.value);
+        words.filter(move |word| within(word) && folder.join(word).is_file()).cloned()
     }
 }
 
@@ -139,12 +151,19 @@ fn spec(
         if input.value.get("type").and_then(Value::as_str) != Some("object") {
             return Err(source.wrong(input, "input: its `type` must be object"));
         }
+        if let Some(key) = REFUSED_AT_TOP.into_iter().find(|key| input.value.get(key).is_some()) {
+            let why = format!(
+                "input: `{key}` can't stand at its top, where providers refuse it: put it into a \
+                 property"
+            );
+            return Err(source.wrong(input, why));
+        }
         spec.input = input.value.clone();
     }
     if let Some(names) = &raw.effects {
         spec.effects = effects(names, source)?;
     }
-    if let Some(Millis(timeout)) = source.figure("timeout", raw.timeout.as_ref())? {
+    if let Some(Positive(Millis(timeout))) = source.figure("timeout", raw.timeout.as_ref())? {
         spec.timeout_ms_max = timeout;
     }
     if let Some(resource) = &raw.resource {
