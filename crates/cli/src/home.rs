@@ -3,6 +3,8 @@
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
 };
 
 use inspan_core::{
@@ -10,10 +12,17 @@ use inspan_core::{
     store::{SessionId, Store},
 };
 use inspan_store::Sqlite;
+use tokio::sync::OnceCell;
 
-use crate::{config::Config, exit::Failure};
+use crate::{
+    config::{Config, env_file_mask},
+    exit::Failure,
+};
 
-/// What the process was started with. Only here is the environment read.
+/// How long the end of a command waits for the store.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What the process was started with, and its store. Only here is the environment read.
 pub(crate) struct Home {
     /// The folder: `INSPAN_HOME`, else `~/.agents/inspan`.
     pub folder: PathBuf,
@@ -21,6 +30,7 @@ pub(crate) struct Home {
     pub environment: Vec<(OsString, OsString)>,
     /// The working directory.
     pub workdir: PathBuf,
+    store: OnceCell<Arc<Sqlite>>,
 }
 
 impl Home {
@@ -41,7 +51,8 @@ impl Home {
             })?;
         let workdir = std::env::current_dir()
             .map_err(|why| Failure::File { what: "the working directory".to_owned(), why })?;
-        Ok(Self { folder: workdir.join(folder), environment, workdir })
+        let folder = workdir.join(folder);
+        Ok(Self { folder, environment, workdir, store: OnceCell::new() })
     }
 
     /// What takes the person's secrets out of everything that is shown.
@@ -52,17 +63,34 @@ impl Home {
         Ok(Config::load(&self.folder, self.environment.clone())?.mask)
     }
 
+    /// As much of [`Home::mask`] as there is where the configuration itself may be what is wrong.
+    pub(crate) fn mask_at_hand(&self) -> Mask {
+        self.mask().unwrap_or_else(|_| env_file_mask(&self.folder, self.environment.clone()))
+    }
+
     /// The database of the sessions.
     pub(crate) fn database(&self) -> PathBuf {
         self.folder.join("sessions.db")
     }
 
-    /// Opens the store.
+    /// The store, which is opened when it is first asked for.
     ///
     /// # Errors
     /// See [`Sqlite::open`].
-    pub(crate) async fn store(&self) -> Result<Sqlite, Failure> {
-        Ok(Sqlite::open(&self.database()).await?)
+    pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, Failure> {
+        let opened = self.store.get_or_try_init(async || {
+            let store = Sqlite::open(&self.database()).await?;
+            Ok::<_, Failure>(Arc::new(store))
+        });
+        Ok(opened.await?.clone())
+    }
+
+    /// Closes the store at the end of a command, so that all of it is in its one file. What takes
+    /// too long is given up: it is durable without that.
+    pub(crate) async fn close(&self) {
+        if let Some(store) = self.store.get() {
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await;
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod config;
 mod exit;
 mod home;
 mod init;
+mod interrupts;
 mod json;
 mod out;
 mod progress;
@@ -29,33 +30,39 @@ use out::{BAD, Out, styled};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let as_json = cli.command.as_json();
+    let home = match Home::find() {
+        Ok(home) => home,
+        Err(failure) => return fail(&failure, as_json, Mask::default()),
+    };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(why) => {
             let what = "the runtime can't be started".to_owned();
-            return fail(&Failure::File { what, why }, as_json);
+            return fail(&Failure::File { what, why }, as_json, Mask::default());
         }
     };
-    let done = runtime.block_on(carry_out(cli.command));
+    let done = runtime.block_on(async {
+        let done = carry_out(&home, cli.command).await;
+        home.close().await;
+        done
+    });
     runtime.shutdown_background();
-    done.map_or_else(|failure| fail(&failure, as_json), exit)
+    done.map_or_else(|failure| fail(&failure, as_json, home.mask_at_hand()), exit)
 }
 
-async fn carry_out(command: Command) -> Result<u8, Failure> {
-    let home = Home::find()?;
+async fn carry_out(home: &Home, command: Command) -> Result<u8, Failure> {
     match command {
-        Command::Run(args) => run::run(&home, args).await,
-        Command::Resume(args) => run::resume(&home, args).await,
-        Command::Sessions { count_max, json } => sessions::list(&home, count_max, json).await,
-        Command::Show { id, json } => show::show(&home, &id, json).await,
-        Command::Verify { id } => verify::verify(&home, &id).await,
-        Command::Init => init::init(&home),
+        Command::Run(args) => run::run(home, args).await,
+        Command::Resume(args) => run::resume(home, args).await,
+        Command::Sessions { count_max, json } => sessions::list(home, count_max, json).await,
+        Command::Show { id, json } => show::show(home, &id, json).await,
+        Command::Verify { id } => verify::verify(home, &id).await,
+        Command::Init => init::init(home),
     }
 }
 
-/// Secrets were masked where the failure was made; here only its form is decided.
-fn fail(failure: &Failure, as_json: bool) -> ExitCode {
-    let out = Out::new(Mask::new([]));
+fn fail(failure: &Failure, as_json: bool, mask: Mask) -> ExitCode {
+    let out = Out::new(mask);
     let text = out.shown(&failure.to_string());
     if as_json {
         out.answer(&json::error(&text, failure.code()));

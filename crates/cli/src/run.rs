@@ -4,7 +4,6 @@ use std::{
     fs::File,
     io::{Read, Write},
     path::PathBuf,
-    sync::Arc,
     time::Duration,
 };
 
@@ -16,7 +15,6 @@ use inspan_core::{
     store::{SessionId, Store, StoreError},
 };
 use inspan_engine::{Command, Session, Setup, SystemClock, Update, clock::Clock, session::fold};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use uuid::Uuid;
 
 use crate::{
@@ -24,6 +22,7 @@ use crate::{
     config::Config,
     exit::{Failure, code_of},
     home::{Home, session_of},
+    interrupts::Interrupts,
     json,
     out::{DIM, NOTE, Out, styled},
     progress::{Progress, Spending, summary},
@@ -40,7 +39,7 @@ const INTERRUPTED_LOOKED_AT_MAX: usize = 200;
 pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
     let prompt = prompt_of(&args.prompt)?;
     let config = Config::load(&home.folder, home.environment.clone())?;
-    let store: Arc<dyn Store> = Arc::new(home.store().await?);
+    let store = home.store().await?;
     let record = args.drive.record.as_deref().map(create).transpose()?;
     let out = Out::new(config.mask.clone());
 
@@ -72,7 +71,7 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
 /// `inspan resume`.
 pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure> {
     let config = Config::load(&home.folder, home.environment.clone())?;
-    let store: Arc<dyn Store> = Arc::new(home.store().await?);
+    let store = home.store().await?;
     let record = args.drive.record.as_deref().map(create).transpose()?;
     let out = Out::new(config.mask.clone());
 
@@ -361,35 +360,6 @@ async fn gone(ended: &mut inspan_engine::session::Ended) -> Failure {
             what: "the session's driver".to_owned(),
             why: "it ended before the turn did".to_owned(),
         }),
-    }
-}
-
-/// Ctrl-C and the polite way to end a process.
-struct Interrupts {
-    interrupt: Signal,
-    terminate: Signal,
-    count: u32,
-}
-
-impl Interrupts {
-    fn new() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind)
-                .map_err(|why| Failure::File { what: "listening for Ctrl-C".to_owned(), why })
-        };
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            count: 0,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-        self.count += 1;
     }
 }
 

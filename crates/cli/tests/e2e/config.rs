@@ -77,6 +77,48 @@ fn files_of_the_configuration() {
 }
 
 #[test]
+fn a_key_in_the_wrong_place_is_not_shown() {
+    const KEY: &str = "abcdef0123";
+    let bad_url = "relative URL without a base";
+    let table = [
+        (
+            "model: ${BOX_KEY}",
+            "WORLD/home/config.yaml:1:8: model: `${BOX_KEY}` is no model: write SERVER://MODEL",
+        ),
+        (
+            "model: box://m\nproviders: { box: { wire: openai, base_url: '${BOX_KEY}', key: k } }",
+            &format!("the base URL of box can't be used: `[masked]`: {bad_url}"),
+        ),
+        (
+            "model: ollama://${BOX_KEY}\nlimits: { rounds_max: '${BOX_KEY}' }",
+            "WORLD/home/config.yaml:2:23: rounds_max: `${BOX_KEY}` is not a whole number",
+        ),
+    ];
+    for (yaml, told) in table {
+        for in_file in [true, false] {
+            let mut world = World::new().with_agent("name: a\n").with_config(yaml);
+            if in_file {
+                let path = world.path("home/.env");
+                world.write("home/.env", &format!("BOX_KEY={KEY}\n"));
+                fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("a file");
+            } else {
+                world = world.with("BOX_KEY", KEY);
+            }
+            refused(&world, &[], told);
+            let ran = world.run("Hello", &["--json"]);
+            assert!(!format!("{}{}", ran.out, ran.err).contains(KEY), "{}", ran.out);
+        }
+    }
+    // A flag may hold one as well.
+    let world = World::new().with("ANTHROPIC_API_KEY", KEY);
+    refused(
+        &world,
+        &["--model", KEY],
+        "`[masked]` is no model: write SERVER://MODEL, such as anthropic://claude-sonnet-5-5",
+    );
+}
+
+#[test]
 fn a_file_of_keys_is_for_its_owner_alone() {
     let world = World::new();
     fs::create_dir(world.home()).expect("a folder");
@@ -168,6 +210,7 @@ fn limits_on_the_command_line() {
     let table = [
         ("--rounds-max", "many", "`many` is not a whole number"),
         ("--time-max", "soon", "`soon` is not a duration like 90s, 10m or 1h30m, nor `none`"),
+        ("--output-tokens-max", "0", "`0` must be more than zero"),
         ("--cost-max-usd", "2,50", "`2,50` is not an amount in US dollars like 2.50, nor `none`"),
     ];
     for (flag, value, told) in table {

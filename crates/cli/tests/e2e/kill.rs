@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{BufRead, BufReader, Read, Write},
+    process::Command,
 };
 
 use inspan_testkit::server::{Answer, Received, Said, Server};
@@ -232,6 +233,38 @@ fn ctrl_c_twice_ends_at_once_and_the_session_goes_on() {
     assert_eq!(gated.witness(ran.id()), "once without a key\n");
     let ran = gated.world.run("And now?", &["--session", ran.id()]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Done.\n"), "{}", ran.err);
+}
+
+#[test]
+fn who_closes_the_terminal_leaves_nothing_running() {
+    let server = Server::start([calls("once", "{}"), says("Done."), fine()]);
+    let gated = Gated::new(&server, "");
+    let running = gated.world.start("Work.", &[]);
+    let mut alive = gated.started();
+    running.send(Signal::HUP);
+    let ran = running.finish();
+    assert_eq!((ran.code, &ran.done()["stop"]), (130, &"cancelled".into()), "{}", ran.err);
+    let mut rest = String::new();
+    alive.read_to_string(&mut rest).expect("the end of the tool");
+    let ran = gated.world.run("And now?", &["--session", ran.id()]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Done.\n"), "{}", ran.err);
+}
+
+#[test]
+fn what_is_to_outlive_its_terminal_does() {
+    let server = Server::start([calls("once", "{}"), says("Done.")]);
+    let gated = Gated::new(&server, "");
+    let mut command = Command::new("sh");
+    gated.world.surround(&mut command);
+    // What `nohup` does.
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_inspan")]);
+    command.args(["run", "--agent", "../agent", "--json", "Work."]);
+    let running = Running::start(command);
+    let _alive = gated.started();
+    running.send(Signal::HUP);
+    gated.let_go();
+    let ran = running.finish();
+    assert_eq!((ran.code, &ran.done()["answer"]), (0, &"Done.".into()), "{}", ran.err);
 }
 
 /// Says what comes after the replies that a request holds: two calls, one call, an answer.

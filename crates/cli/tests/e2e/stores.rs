@@ -4,6 +4,8 @@
 use std::{fs, process::Command};
 
 use inspan_testkit::server::{Answer, Server};
+use rustix::process::Signal;
+use serde_json::json;
 use sqlx::{Connection, SqlSafeStr, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use crate::{
@@ -75,10 +77,10 @@ fn a_newer_database_is_left_alone() {
 #[test]
 fn a_file_that_is_no_database_is_told() {
     let (world, server, _) = with_a_session();
-    fs::remove_file(world.path("home/sessions.db-wal")).ok();
     world.write("home/sessions.db", &"no database at all\n".repeat(100));
     let told = "error: WORLD/home/sessions.db can't be read as a log: it is no SQLite database: \
-                move it away, and a new one is made\n";
+                move it away together with WORLD/home/sessions.db-wal and \
+                WORLD/home/sessions.db-shm, if they are there, and a new one is made\n";
     failed(&world, &world.run("Hello", &[]), 1, told);
     failed(&world, &world.inspan(&["sessions"]), 1, told);
     assert_eq!(server.received().len(), 2);
@@ -89,9 +91,45 @@ fn a_file_that_is_no_database_is_told() {
 }
 
 #[test]
+fn every_command_leaves_the_whole_log_in_one_file() {
+    let server = Server::start([fine(), Answer::json(400, &json!({})), Answer::silent(), fine()]);
+    let world = World::at(&server);
+    let is_one_file = |what: &str, code: i32, expected: i32, err: &str| {
+        assert_eq!(code, expected, "{what}: {err}");
+        assert!(world.database().exists(), "{what}");
+        for beside in ["home/sessions.db-wal", "home/sessions.db-shm"] {
+            assert!(!world.path(beside).exists(), "{what}: {beside}");
+        }
+    };
+    let ran = world.run("Hello", &[]);
+    is_one_file("a run", ran.code, 0, &ran.err);
+    let id = ran.id().to_owned();
+    let ran = world.run("Hello", &["--session", &id]);
+    is_one_file("a run that failed", ran.code, 5, &ran.err);
+    let ran = world.run("Hello", &["--session", "nowhere"]);
+    is_one_file("a mistake", ran.code, 2, &ran.err);
+    let mut running = world.start("Hello", &["--session", &id]);
+    running.read_entry("RoundStarted");
+    running.send(Signal::INT);
+    let ran = running.finish();
+    is_one_file("Ctrl-C", ran.code, 130, &ran.err);
+    for arguments in [&["sessions"][..], &["show", &id], &["verify", &id], &["resume", &id]] {
+        let ran = world.inspan(arguments);
+        let expected = if arguments[0] == "resume" { 130 } else { 0 };
+        is_one_file(arguments[0], ran.code, expected, &ran.err);
+    }
+
+    // So whoever takes that file takes everything.
+    let other = World::at(&server);
+    fs::create_dir(other.home()).expect("a folder");
+    fs::copy(world.database(), other.database()).expect("a file");
+    other.goes_on(&id);
+    assert_eq!(other.inspan(&["verify", &id]).code, 0);
+}
+
+#[test]
 fn a_damaged_database_is_told() {
     let (world, _server, id) = with_a_session();
-    sql(&world, "PRAGMA wal_checkpoint(TRUNCATE)");
     let mut bytes = fs::read(world.database()).expect("a database");
     let header = 4096;
     bytes[header..].fill(0x5a);
