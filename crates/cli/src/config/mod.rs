@@ -83,8 +83,8 @@ impl Config {
     }
 }
 
-/// A mask for the variables of `.env` in the folder `home` and the keys of the built-in servers: all
-/// that is known without `config.yaml`. Shapes only where `.env` can't be read.
+/// A mask for what is known without `config.yaml`: the variables of `.env` in the folder `home`, and
+/// the keys of the built-in servers. Shapes only where `.env` can't be read.
 pub(crate) fn env_file_mask(home: &Path, environment: Vec<(OsString, OsString)>) -> Mask {
     let Ok(variables) = Variables::load(environment, &home.join(".env")) else {
         return Mask::default();
