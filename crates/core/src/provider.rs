@@ -1,7 +1,7 @@
 //! What a model's provider is to the core: bytes for each part of a request, and a stream of
 //! events. [`ReplyBuilder`] is the fold of that stream to a [`Reply`].
 
-use std::{pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc};
 
 use futures_core::Stream;
 use serde::{Deserialize, Serialize};
@@ -220,7 +220,8 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
 pub struct ReplyBuilder {
     model: String,
     provider_id: String,
-    parts: Vec<Option<Growing>>,
+    /// By number: a server may leave gaps, of any size.
+    parts: BTreeMap<usize, Growing>,
     usage: Usage,
 }
 
@@ -240,7 +241,7 @@ impl ReplyBuilder {
             }
             ModelEvent::Delta { part, delta } => self.grow(*part, delta),
             ModelEvent::PartFinished { part, content } => {
-                *self.slot(*part) = Some(Growing::Whole(content.clone()));
+                self.parts.insert(*part, Growing::Whole(content.clone()));
             }
             ModelEvent::Counted(usage) => merge(&mut self.usage, usage),
             ModelEvent::Finished(_) | ModelEvent::Failed(_) => {}
@@ -254,7 +255,7 @@ impl ReplyBuilder {
 
     /// Whether anything has arrived that is worth keeping.
     pub fn is_empty(&self) -> bool {
-        self.parts.iter().all(Option::is_none)
+        self.parts.is_empty()
     }
 
     /// The reply that will be entry `seq`. Of parts that are not whole, text stays, a call is kept
@@ -262,7 +263,7 @@ impl ReplyBuilder {
     pub fn finish(self, stop: ReplyStop, issuer: &str, seq: u64) -> Reply {
         let mut calls = 0;
         let mut parts = Vec::with_capacity(self.parts.len());
-        for growing in self.parts.into_iter().flatten() {
+        for growing in self.parts.into_values() {
             let part = match growing {
                 Growing::Open(ReplyPart::Reasoning(_)) if stop.is_cut() => continue,
                 Growing::Whole(ReplyPart::Reasoning(r)) if stop.is_cut() && !r.signed => continue,
@@ -289,17 +290,8 @@ impl ReplyBuilder {
         }
     }
 
-    fn slot(&mut self, part: usize) -> &mut Option<Growing> {
-        if self.parts.len() <= part {
-            self.parts.resize_with(part + 1, || None);
-        }
-        &mut self.parts[part]
-    }
-
     fn grow(&mut self, part: usize, delta: &Delta) {
-        let slot = self.slot(part);
-        match (slot.as_mut(), delta) {
-            (Some(Growing::Whole(_)), _) => {}
+        match (self.parts.get_mut(&part), delta) {
             (Some(Growing::Open(ReplyPart::Text { text })), Delta::Text(more)) => {
                 text.push_str(more);
             }
@@ -309,8 +301,10 @@ impl ReplyBuilder {
             (Some(Growing::Open(ReplyPart::Call(call))), Delta::Arguments(more)) => {
                 call.arguments.push_str(more);
             }
-            (Some(Growing::Open(_)), _) => {}
-            (None, first) => *slot = Some(Growing::Open(open(first))),
+            (Some(Growing::Whole(_) | Growing::Open(_)), _) => {}
+            (None, first) => {
+                self.parts.insert(part, Growing::Open(open(first)));
+            }
         }
     }
 }

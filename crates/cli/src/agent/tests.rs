@@ -23,7 +23,7 @@ fn given() -> Surroundings {
         workdir: "/work".into(),
         environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
         mask: Mask::default(),
-        date: "2026-11-30".to_owned(),
+        date: || "2026-11-30".to_owned(),
     }
 }
 
@@ -313,7 +313,7 @@ fn the_hash_reads_nothing_outside_the_folder() {
     let around = folder(&[("outside.txt", "first")]);
     let outside = around.path().join("outside.txt");
     let yaml = format!(
-        "name: x\ntools:\n  t:\n    description: D.\n    command: [sh, ../outside.txt, '{}', in.txt]",
+        "name: x\ntools:\n  t:\n    description: D\n    command: [sh, ../outside.txt, '{}', in.txt]",
         outside.display()
     );
     let agent = around.path().join("agent");

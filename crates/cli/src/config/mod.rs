@@ -83,7 +83,7 @@ impl Config {
     }
 }
 
-/// A mask for what is known without `config.yaml`: the variables of `.env` in the folder `home`, and
+/// A mask for what is known without `config.yaml`: the variables of `.env` in the folder `home` and
 /// the keys of the built-in servers. Shapes only where `.env` can't be read.
 pub(crate) fn env_file_mask(home: &Path, environment: Vec<(OsString, OsString)>) -> Mask {
     let Ok(variables) = Variables::load(environment, &home.join(".env")) else {
