@@ -68,9 +68,9 @@ impl Failure {
 
 /// The exit code of a turn: its stop, or 3 when a question counted as answered with no because
 /// nobody could answer.
-pub(crate) fn code_of(stop: Stop, unasked: u32) -> u8 {
+pub(crate) fn code_of(stop: Stop, was_denied: bool) -> u8 {
     match stop {
-        Stop::End if unasked > 0 => 3,
+        Stop::End if was_denied => 3,
         Stop::End => 0,
         Stop::Length
         | Stop::Rounds

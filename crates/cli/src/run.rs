@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -14,7 +14,9 @@ use inspan_core::{
     message::{Content, Labels},
     store::{SessionId, Store, StoreError},
 };
-use inspan_engine::{Command, Session, Setup, SystemClock, Update, clock::Clock, session::fold};
+use inspan_engine::{
+    Command, Session, SessionError, Setup, SystemClock, Update, clock::Clock, session::fold,
+};
 use uuid::Uuid;
 
 use crate::{
@@ -40,7 +42,7 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
     let prompt = prompt_of(&args.prompt)?;
     let config = Config::load(&home.folder, home.environment.clone())?;
     let store = home.store().await?;
-    let record = args.drive.record.as_deref().map(create).transpose()?;
+    let record = args.drive.record.as_deref().map(Record::beside).transpose()?;
     let out = Out::new(config.mask.clone());
 
     let before = match &args.session {
@@ -72,22 +74,36 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
 pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure> {
     let config = Config::load(&home.folder, home.environment.clone())?;
     let store = home.store().await?;
-    let record = args.drive.record.as_deref().map(create).transpose()?;
+    let record = args.drive.record.as_deref().map(Record::beside).transpose()?;
     let out = Out::new(config.mask.clone());
 
-    let id = match &args.id {
-        Some(given) => session_of(&*store, given).await?,
+    let candidates = match &args.id {
+        Some(given) => vec![session_of(&*store, given).await?],
         None => interrupted(&*store).await?,
     };
-    let state = fold(&*store, &id).await?;
-    if state.turn.is_none() && state.parked.is_none() {
-        return nothing_open(&*store, &id, &state, &args.drive, &out).await;
+    for id in candidates {
+        let state = fold(&*store, &id).await?;
+        if state.turn.is_none() && state.parked.is_none() {
+            return nothing_open(&*store, &id, &state, &args.drive, record, &out).await;
+        }
+        let Prepared { setup, notices } =
+            prepare(home, &config, store.clone(), &args.drive, Some(&state))?;
+        match Session::resume(setup.clone(), id).await {
+            // It is not interrupted: somebody drives it right now.
+            Err(SessionError::Store(StoreError::InUse(_))) if args.id.is_none() => {}
+            resumed => {
+                let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
+                turn.tell(&notices);
+                let (session, ended) = resumed?;
+                return turn.drive(session, ended, state, None).await;
+            }
+        }
     }
-    let Prepared { setup, notices } = prepare(home, &config, store, &args.drive, Some(&state))?;
-    let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
-    turn.tell(&notices);
-    let (session, ended) = Session::resume(setup.clone(), id).await?;
-    turn.drive(session, ended, state, None).await
+    Err(Failure::Usage(
+        "no session was interrupted; `inspan sessions` lists them, and `inspan run --session ID \
+         PROMPT` goes on with one"
+            .to_owned(),
+    ))
 }
 
 /// `-` is standard input.
@@ -108,26 +124,53 @@ fn new_id() -> Result<SessionId, Failure> {
     SessionId::try_from(Uuid::now_v7().to_string()).map_err(Failure::Usage)
 }
 
-/// The file is made before the run, so that a place that can't be written is told at once.
-fn create(path: &std::path::Path) -> Result<(PathBuf, File), Failure> {
-    let what = format!("the recording {}", path.display());
-    let file = File::create(path).map_err(|why| Failure::File { what, why })?;
-    Ok((path.to_owned(), file))
+/// A recording that takes its place only when it is whole: until then, what was there stays.
+struct Record {
+    path: PathBuf,
+    beside: PathBuf,
+    file: File,
 }
 
-/// The session that was interrupted last, or is parked.
-async fn interrupted(store: &dyn Store) -> Result<SessionId, Failure> {
+impl Record {
+    /// Begins before the run, so that a place that can't be written is told at once.
+    fn beside(path: &Path) -> Result<Self, Failure> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".part");
+        let beside = PathBuf::from(beside);
+        match File::create(&beside) {
+            Ok(file) => Ok(Self { path: path.to_owned(), beside, file }),
+            Err(why) => {
+                Err(Failure::File { what: format!("the recording {}", path.display()), why })
+            }
+        }
+    }
+
+    fn write(mut self, entries: &[Entry], out: &Out) -> Result<(), Failure> {
+        let lines: String =
+            entries.iter().map(|entry| out.masked(&entry.to_line()).into_owned() + "\n").collect();
+        self.file
+            .write_all(lines.as_bytes())
+            .and_then(|()| std::fs::rename(&self.beside, &self.path))
+            .map_err(|why| Failure::File {
+                what: format!("the recording {}", self.path.display()),
+                why,
+            })
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        // It is not there any more when it was written.
+        let _ = std::fs::remove_file(&self.beside);
+    }
+}
+
+/// The sessions that were interrupted or are parked, the last one first.
+async fn interrupted(store: &dyn Store) -> Result<Vec<SessionId>, Failure> {
     let rows = store.sessions("", INTERRUPTED_LOOKED_AT_MAX).await?;
     let open = |stop: &Option<String>| stop.as_deref().is_none_or(|stop| stop == "parked");
-    rows.into_iter().find(|row| row.turns > 0 && open(&row.stop)).map(|row| row.id).ok_or_else(
-        || {
-            Failure::Usage(
-                "no session was interrupted; `inspan sessions` lists them, and `inspan run \
-                 --session ID PROMPT` goes on with one"
-                    .to_owned(),
-            )
-        },
-    )
+    let open = rows.into_iter().filter(|row| row.turns > 0 && open(&row.stop));
+    Ok(open.map(|row| row.id).collect())
 }
 
 /// A session whose last turn ended: its answer stands, and so does its code.
@@ -136,6 +179,7 @@ async fn nothing_open(
     id: &SessionId,
     state: &State,
     args: &DriveArgs,
+    record: Option<Record>,
     out: &Out,
 ) -> Result<u8, Failure> {
     let Some(ended) = &state.ended else {
@@ -144,8 +188,10 @@ async fn nothing_open(
         )));
     };
     let mut seen = Seen::default();
-    for entry in all_entries(store, id).await? {
-        seen.take(&entry);
+    let entries = all_entries(store, id).await?;
+    entries.iter().for_each(|entry| seen.take(entry));
+    if let Some(record) = record {
+        record.write(&entries, out)?;
     }
     let note = format!(
         "session {id} has no open turn: its last one ended with `{}`; \
@@ -153,16 +199,15 @@ async fn nothing_open(
         ended.stop.as_str()
     );
     out.progress(&format!("{}\n", styled(DIM, &note)));
-    seen.give(id.as_str(), ended, args, out, false)
+    seen.give(id.as_str(), ended, &state.answer, args, out, false)
 }
 
 /// What a client keeps of the last turn that it follows.
 #[derive(Default)]
 struct Seen {
     turn: u32,
-    answer: String,
+    /// Questions that counted as answered with no because nobody could answer.
     denied: Vec<String>,
-    unasked: u32,
     spending: Spending,
 }
 
@@ -171,18 +216,10 @@ impl Seen {
         if entry.turn != self.turn {
             *self = Self { turn: entry.turn, ..Self::default() };
         }
-        match &entry.event {
-            Event::ModelReplied(e) => self.answer = e.reply.text(),
-            Event::ModelFailed(e) => {
-                if let Some(partial) = &e.partial {
-                    self.answer = partial.text();
-                }
-            }
-            Event::PermissionAnswered(e) if e.by == AnsweredBy::Nobody => {
-                self.unasked += 1;
-                self.denied.push(format!("{}: {}", e.call, e.why));
-            }
-            _ => {}
+        if let Event::PermissionAnswered(e) = &entry.event
+            && e.by == AnsweredBy::Nobody
+        {
+            self.denied.push(format!("{}: {}", e.call, e.why));
         }
         self.spending.add(entry);
     }
@@ -192,16 +229,17 @@ impl Seen {
         &self,
         id: &str,
         ended: &TurnEnded,
+        answer: &str,
         args: &DriveArgs,
         out: &Out,
         is_on_the_terminal: bool,
     ) -> Result<u8, Failure> {
-        let code = code_of(ended.stop, self.unasked);
+        let code = code_of(ended.stop, !self.denied.is_empty());
         if args.json {
-            let done = json::done(id, ended, &self.answer, &self.denied, &self.spending, code);
+            let done = json::done(id, ended, answer, &self.denied, &self.spending, code);
             out.answer(&out.masked(&done));
-        } else if !self.answer.trim().is_empty() && !is_on_the_terminal {
-            out.answer(&format!("{}\n", out.shown(self.answer.trim_end())));
+        } else if !answer.trim().is_empty() && !is_on_the_terminal {
+            out.answer(&format!("{}\n", out.shown(answer.trim_end())));
         }
         Ok(code)
     }
@@ -212,7 +250,7 @@ struct Turn<'a> {
     args: &'a DriveArgs,
     out: &'a Out,
     setup: &'a Setup,
-    record: Option<(PathBuf, File)>,
+    record: Option<Record>,
 }
 
 impl Turn<'_> {
@@ -236,12 +274,9 @@ impl Turn<'_> {
         }
         self.out.progress(&format!("{}\n", styled(DIM, &format!("session {id}"))));
         let followed = self.follow(&session, &mut ended, state, prompt).await;
-        if let Some((path, file)) = self.record.take() {
+        if let Some(record) = self.record.take() {
             let entries = all_entries(&*self.setup.store, session.id()).await?;
-            write_record(file, &entries, self.out).map_err(|why| Failure::File {
-                what: format!("the recording {}", path.display()),
-                why,
-            })?;
+            record.write(&entries, self.out)?;
         }
         let (code, last) = followed?;
         drop(session);
@@ -285,7 +320,7 @@ impl Turn<'_> {
                 () = interrupts.next() => {
                     if interrupts.count > 1 {
                         ended.abort();
-                        return Ok((code_of(Stop::Cancelled, 0), self.left(session)));
+                        return Ok((code_of(Stop::Cancelled, false), self.left(session)));
                     }
                     session.submit(Command::Cancel).await;
                     continue;
@@ -304,11 +339,14 @@ impl Turn<'_> {
                     }
                     progress.entry(&entry, &state, self.out);
                     heard |= matches!(entry.event, Event::PromptSubmitted(_));
-                    if let (Event::TurnEnded(end), true) = (&entry.event, heard) {
+                    // A prompt that came too late for its turn has opened the next one.
+                    let is_over = heard && state.turn.is_none();
+                    if let (Event::TurnEnded(end), true) = (&entry.event, is_over) {
                         let on_terminal =
-                            self.out.answer_is_terminal && progress.has_streamed(&seen.answer);
+                            self.out.answer_is_terminal && progress.has_streamed(&state.answer);
                         let id = session.id().as_str();
-                        let code = seen.give(id, end, self.args, self.out, on_terminal)?;
+                        let code =
+                            seen.give(id, end, &state.answer, self.args, self.out, on_terminal)?;
                         let line =
                             summary(end.stop, progress.news(&end.detail), &seen.spending, self.out);
                         return Ok((code, self.last_lines(session, end.stop, &line)));
@@ -378,12 +416,4 @@ pub(crate) async fn all_entries(
             return Ok(entries);
         }
     }
-}
-
-fn write_record(mut file: File, entries: &[Entry], out: &Out) -> std::io::Result<()> {
-    for entry in entries {
-        file.write_all(out.masked(&entry.to_line()).as_bytes())?;
-        file.write_all(b"\n")?;
-    }
-    file.flush()
 }

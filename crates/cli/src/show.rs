@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Characters of a text in a line.
-const TEXT_CHARS_MAX: usize = 100;
+const TEXT_CHARS_MAX: usize = 72;
 
 /// Shows the session whose identifier is `given` or begins so.
 pub(crate) async fn show(home: &Home, given: &str, as_json: bool) -> Result<u8, Failure> {
