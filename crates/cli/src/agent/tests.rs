@@ -313,7 +313,8 @@ fn the_hash_reads_nothing_outside_the_folder() {
     let around = folder(&[("outside.txt", "first")]);
     let outside = around.path().join("outside.txt");
     let yaml = format!(
-        "name: x\ntools:\n  t:\n    description: D\n    command: [sh, ../outside.txt, '{}', in.txt]",
+        "name: x\ntools:\n  t:\n    description: D.\n    \
+         command: [sh, ../outside.txt, '{}', ./in.txt]",
         outside.display()
     );
     let agent = around.path().join("agent");
