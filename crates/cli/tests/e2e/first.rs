@@ -159,7 +159,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     let mut command = world.command(&[&["run", PROMPT, "--json"], flags.as_slice()].concat());
     let ended = command.stdout(writer).stderr(errors).status().expect("the command");
     assert_eq!(ended.code(), Some(0));
-    let shown = world.inspan(&["show", &world.only_session()]);
+    let shown = world.inspan(&["show", "--json", &world.only_session()]);
     assert!(shown.out.contains(ANSWER.trim_end()), "{}", shown.out);
 }
 
