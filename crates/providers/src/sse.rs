@@ -133,13 +133,16 @@ impl Decoding {
 }
 
 /// Reads what follows the last event: here for a moment, then beside the caller. A connection
-/// with an unread rest can't be used again.
+/// with an unread rest can't be used again; and one that was read is free only when its own task
+/// has had a turn, before which a next request would begin to connect anew.
 async fn read_rest(mut sse: Events) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     let rest = async move { while let Some(Ok(_)) = sse.next().await {} };
     let mut rest = Box::pin(timeout(Duration::from_millis(REST_MS_MAX), rest));
     if timeout(Duration::from_millis(REST_HELD_MS_MAX), &mut rest).await.is_err() {
         runtime.spawn(rest);
+    } else {
+        tokio::task::yield_now().await;
     }
 }
 
