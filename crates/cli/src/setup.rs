@@ -107,7 +107,7 @@ fn load_agent(
         workdir: workdir.to_owned(),
         environment: config.variables.environment().to_vec(),
         mask: config.mask.clone(),
-        date: jiff::ZonedDateTime::now().date().to_string(),
+        date: || jiff::ZonedDateTime::now().date().to_string(),
     };
     let began_with = recorded
         .and_then(|recorded| recorded.agent.as_ref())

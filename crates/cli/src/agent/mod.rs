@@ -63,9 +63,9 @@ pub(crate) struct Surroundings {
     pub environment: Vec<(OsString, OsString)>,
     /// Takes secrets out of what tools write.
     pub mask: Mask,
-    /// The day on which the session began, `2026-11-30`. No finer time: a prompt that moves would
-    /// cost the provider's cache.
-    pub date: String,
+    /// Tells the day on which the session began, `2026-11-30`. No finer time: a prompt that moves
+    /// would cost the provider's cache.
+    pub date: fn() -> String,
 }
 
 impl Agent {

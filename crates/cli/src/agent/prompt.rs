@@ -23,15 +23,17 @@ pub(super) fn render(
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
+    let template = environment
+        .template_from_named_str("prompt", template)
+        .map_err(|e| wrong(path, &e, None))?;
+    // To tell the day, the system's whole list of time zones is read; most prompts don't ask.
+    let is_asked = template.undeclared_variables(false).contains("date");
     let context = context! {
         agent => context! { name },
         workdir => given.workdir.to_string_lossy(),
         os => std::env::consts::OS,
-        date => given.date.as_str(),
+        date => is_asked.then(given.date),
     };
-    let template = environment
-        .template_from_named_str("prompt", template)
-        .map_err(|e| wrong(path, &e, None))?;
     template.render(context).map(|text| text.trim_end().to_owned()).map_err(|error| {
         // The error does not say which name it was; the template tells all that it uses.
         let used = template.undeclared_variables(true);
