@@ -105,14 +105,14 @@ impl SoFar {
 
     pub(crate) fn done(self, ended: &TurnEnded, session: &SessionId) -> Done {
         let models = self.steps.iter().filter(|step| step.kind == StepKind::Model);
-        let costs = models.clone().map(|step| step.cost_nano_usd);
+        let mut costs = models.clone().map(|step| step.cost_nano_usd);
         let usage = models.map(|step| step.usage).fold(Usage::default(), sum);
         Done {
             text: self.text,
             stop: ended.stop,
             detail: ended.detail.clone(),
             usage,
-            cost_nano_usd: costs.fold(Some(0), |sum, cost| Some(sum?.saturating_add(cost?))),
+            cost_nano_usd: costs.try_fold(0, |sum: u64, cost| Some(sum.saturating_add(cost?))),
             steps: self.steps,
             session: session.clone(),
         }

@@ -61,8 +61,10 @@ fn simplify(schema: &mut Schema) {
         let names = ["int", "uint", "float", "double"];
         format.as_str().is_some_and(|format| names.iter().any(|name| format.starts_with(name)))
     };
-    if schema.get("format").is_some_and(is_width) {
-        schema.remove("format");
+    if schema.get("format").is_some_and(is_width)
+        && let Some(fields) = schema.as_object_mut()
+    {
+        fields.shift_remove("format");
     }
     transform_subschemas(&mut simplify, schema);
 }

@@ -145,7 +145,7 @@ impl Session {
         let cancel = CancelWhenDropped(Some(&self.driven));
         let asker = self.asker.as_ref();
         let follower = Follower::new(&self.driven, updates, asker, awaited, &self.model);
-        let end = follower.to_its_end().await;
+        let end = follower.run().await;
         cancel.not_any_more();
         match end? {
             Some((done, seq)) => {

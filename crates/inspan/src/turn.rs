@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc};
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use inspan_core::{
     Entry, Event,
-    event::{PermissionAsked, Stop},
+    event::{PermissionAsked, Stop, TurnEnded},
     gate::{BoxFuture, Choice},
     message::{CallId, Content},
 };
@@ -37,9 +37,9 @@ pub(crate) enum Awaited {
 
 /// Follows one turn.
 pub(crate) struct Follower<'a> {
-    pub(crate) session: &'a inspan_engine::Session,
-    pub(crate) updates: Updates,
-    pub(crate) asker: Option<&'a Asker>,
+    session: &'a inspan_engine::Session,
+    updates: Updates,
+    asker: Option<&'a Asker>,
     awaited: Awaited,
     /// The number of the turn; 0 until the prompt was seen.
     turn: u32,
@@ -75,8 +75,9 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The end of the turn and the number of its last entry; `None` when the driver is gone.
-    pub(crate) async fn to_its_end(mut self) -> Result<Option<(Done, u64)>, Error> {
+    /// Follows the turn to its end. Gives it with the number of its last entry; `None` when the
+    /// driver is gone.
+    pub(crate) async fn run(mut self) -> Result<Option<(Done, u64)>, Error> {
         loop {
             let update = tokio::select! {
                 biased;
@@ -101,7 +102,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Takes an entry; gives the end of the turn.
-    fn take(&mut self, entry: &Entry) -> Option<inspan_core::event::TurnEnded> {
+    fn take(&mut self, entry: &Entry) -> Option<TurnEnded> {
         if self.turn == 0 {
             self.look_for_prompt(entry);
             return None;
@@ -112,9 +113,8 @@ impl<'a> Follower<'a> {
         self.so_far.take(entry);
         match &entry.event {
             Event::RoundStarted(_) | Event::CancelRequested(_) => self.unread = false,
-            Event::TurnEnded(ended) if self.is_past(entry) => {
-                debug_assert!(ended.stop == Stop::Parked, "a turn ends once");
-            }
+            // It was parked, and goes on.
+            Event::TurnEnded(_) if self.is_past(entry) => {}
             // The prompt came too late for this turn and begins the next one.
             Event::TurnEnded(ended) if self.unread && ended.stop != Stop::Parked => {
                 self.turn += 1;

@@ -32,6 +32,8 @@ pub(crate) fn tool(function: &Function, options: &Options) -> TokenStream {
 
             impl #ident {
                 #[doc = #about]
+                // Arguments are owned, whatever the body does with them.
+                #[allow(clippy::needless_pass_by_value, clippy::unused_async)]
                 #(#attrs)*
                 #vis #sig #block
             }
@@ -76,6 +78,9 @@ fn implementation(function: &Function, options: &Options) -> TokenStream {
 
 /// One function that knows each argument's type, so that a type without a schema is told once.
 fn parameters(function: &Function) -> TokenStream {
+    if function.arguments().next().is_none() {
+        return TokenStream::new();
+    }
     let mut types = Vec::new();
     let mut values = Vec::new();
     for Argument { name, description, kind, .. } in function.arguments() {
@@ -109,7 +114,7 @@ fn parameters(function: &Function) -> TokenStream {
 
 fn spec(function: &Function, options: &Options) -> TokenStream {
     let Function { name, description, .. } = function;
-    let (names, shapes) = names_and_shapes(function);
+    let (taken, shapes) = shapes(function);
     let effects = options.effects.as_ref().map(|effects| {
         quote!(effects: __private::Effects { #(#effects: true,)* ..__private::Effects::NONE },)
     });
@@ -120,7 +125,7 @@ fn spec(function: &Function, options: &Options) -> TokenStream {
         quote!(resource: ::core::option::Option::Some(__private::String::from(#resource)),)
     });
     quote! {{
-        let (#(#names,)*) = parameters();
+        #taken
         __private::ToolSpec {
             input: __private::input_schema(#shapes),
             #effects #repeat #timeout #polls #resource
@@ -130,31 +135,39 @@ fn spec(function: &Function, options: &Options) -> TokenStream {
 }
 
 fn check(function: &Function) -> TokenStream {
-    let (names, shapes) = names_and_shapes(function);
+    let (taken, shapes) = shapes(function);
     quote! {
-        let (#(#names,)*) = parameters();
+        #taken
         __private::check(arguments, #shapes)
     }
 }
 
-fn names_and_shapes(function: &Function) -> (Vec<Ident>, TokenStream) {
-    let names: Vec<_> = (0..function.arguments().count()).map(|at| local("p", at)).collect();
-    let shapes = quote!(&[#(&#names as &dyn __private::Shape),*]);
-    (names, shapes)
+/// The parameters in variables, and a list of them without their types.
+fn shapes(function: &Function) -> (TokenStream, TokenStream) {
+    let names = locals("p", function);
+    (taken(&names), quote!(&[#(&#names as &dyn __private::Shape),*]))
+}
+
+fn taken(names: &[Ident]) -> TokenStream {
+    match names {
+        [] => TokenStream::new(),
+        names => quote!(let (#(#names,)*) = parameters();),
+    }
 }
 
 fn run(function: &Function) -> TokenStream {
     let tool = &function.item.sig.ident;
-    let names: Vec<_> = (0..function.arguments().count()).map(|at| local("p", at)).collect();
-    let values: Vec<_> = (0..names.len()).map(|at| local("a", at)).collect();
-    let mut arguments = values.iter();
+    let (names, values) = (locals("p", function), locals("a", function));
+    let taken = taken(&names);
+    let arguments = if names.is_empty() { quote!(_) } else { quote!(mut arguments) };
+    let mut passed = values.iter();
     let passed: Vec<_> = function
         .parameters
         .iter()
         .map(|parameter| match parameter {
             Parameter::Context => quote!(&context),
             Parameter::Argument(_) => {
-                let value = arguments.next();
+                let value = passed.next();
                 quote!(#value)
             }
         })
@@ -166,15 +179,16 @@ fn run(function: &Function) -> TokenStream {
         quote!(__private::from_value(outcome))
     };
     quote! {
-        let (#(#names,)*) = parameters();
-        let (context, mut arguments) = __private::begin(call);
+        #taken
+        let (context, #arguments) = __private::begin(call);
         #(let #values = #names.take(&mut arguments)?;)*
         let outcome = #tool::call(#(#passed),*) #waited;
         #result
     }
 }
 
-/// A name that no code of the function can mean.
-fn local(letter: &str, at: usize) -> Ident {
-    Ident::new(&format!("{letter}{at}"), Span::mixed_site())
+/// A name for each argument that no code of the function can mean.
+fn locals(letter: &str, function: &Function) -> Vec<Ident> {
+    let name = |(at, _)| Ident::new(&format!("{letter}{at}"), Span::mixed_site());
+    function.arguments().enumerate().map(name).collect()
 }
