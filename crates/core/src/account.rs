@@ -7,7 +7,8 @@ use crate::{
     },
     event::{LimitNeared, SessionConfigured},
     message::{How, Usage},
-    state::{CallStatus, OpenCall, State, Turn},
+    state::State,
+    turn::{CallStatus, OpenCall, Turn},
 };
 
 /// An open turn, its limits and the time.

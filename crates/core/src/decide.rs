@@ -11,7 +11,8 @@ use crate::{
     gate::{AnsweredBy, Choice},
     message::{CallId, How, Labels, ReplyStop, ToolResult},
     provider::ErrorClass,
-    state::{CallStatus, OpenCall, Phase, State, Turn},
+    state::State,
+    turn::{CallStatus, OpenCall, Phase, Turn},
     words,
 };
 

@@ -4,13 +4,14 @@
 //! next, [`prompt`] is what the model reads. Everything here is a pure function of its arguments:
 //! time, identifiers and randomness come in as values, and nothing here opens, waits or fails.
 //!
-//! Reading order, about an hour: [`message`], [`event`], [`state`], [`mod@decide`], [`gate`],
-//! [`effects`], [`budget`], [`prompt`], then the small traits in [`provider`], [`tool`] and
+//! Reading order, about an hour: [`message`], [`event`], [`state`] with [`turn`], [`mod@decide`],
+//! [`gate`], [`effects`], [`budget`], [`prompt`], then the small traits in [`provider`], [`tool`] and
 //! [`store`].
 
 mod account;
 pub mod arguments;
 pub mod budget;
+pub mod columns;
 pub mod decide;
 pub mod effects;
 pub mod event;
@@ -25,6 +26,7 @@ pub mod shared;
 pub mod state;
 pub mod store;
 pub mod tool;
+pub mod turn;
 pub mod words;
 
 pub use decide::{Action, Policy, decide};

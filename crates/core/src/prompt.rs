@@ -74,23 +74,37 @@ pub struct Projection<'a> {
 /// provider accepts. The message at an index never changes from one request to the next: what
 /// comes while a request is under way is left for the next one.
 pub fn project<'a>(state: &'a State, issuer: &str) -> Projection<'a> {
+    project_after(state, issuer, 0)
+}
+
+/// [`project`] without the first `known` messages, which were taken from it before: so a long
+/// session is not read again from its beginning for each request.
+pub fn project_after<'a>(state: &'a State, issuer: &str, known: usize) -> Projection<'a> {
     let config = state.config.as_deref();
-    let mut messages: Vec<Cow<'a, Message>> = Vec::with_capacity(state.messages.len() + 1);
-    messages.extend(state.messages.iter().map(|message| for_issuer(message, issuer)));
-    let open = UserMessage {
-        results: state.calls.iter().map(result_of).collect(),
-        content: state.content.clone(),
-    };
-    if open != UserMessage::default() && !state.is_asking() {
-        messages.push(Cow::Owned(Message::User(open)));
-    } else if messages.is_empty() {
-        messages.push(Cow::Owned(Message::User(UserMessage::no_prompt())));
-    }
+    let sealed = state.messages.get(known..).unwrap_or_default();
+    let mut messages: Vec<_> = sealed.iter().map(|message| for_issuer(message, issuer)).collect();
+    messages.extend(open_message(state).filter(|_| known <= state.messages.len()));
     Projection {
         tools: config.map_or(&[], |config| &config.tools),
         system: config.map_or("", |config| &config.system),
         messages,
     }
+}
+
+/// The message after those that are sealed: what the next request carries.
+fn open_message<'a>(state: &State) -> Option<Cow<'a, Message>> {
+    let open = UserMessage {
+        results: state.calls.iter().map(result_of).collect(),
+        content: state.content.clone(),
+    };
+    let open = if open != UserMessage::default() && !state.is_asking() {
+        open
+    } else if state.messages.is_empty() {
+        UserMessage::no_prompt()
+    } else {
+        return None;
+    };
+    Some(Cow::Owned(Message::User(open)))
 }
 
 /// The message as the model of `issuer` may read it: reasoning goes back to nobody but its issuer.

@@ -7,7 +7,8 @@ use crate::{
     event::{Event, ModelFailed, Woken, WokenWhy},
     message::{How, Usage},
     provider::{ErrorClass, ModelError},
-    state::{CallStatus, Phase, State},
+    state::State,
+    turn::{CallStatus, Phase},
     words,
 };
 

@@ -20,9 +20,9 @@ use inspan_core::{
     message::{CallId, How, Reply, ReplyPart, ReplyStop, ToolResult, Usage},
     provider::ErrorClass,
     recover::retry_at_ms,
-    state::{CallStatus, OpenCall, Phase},
     store::{Claim, StoreError},
     tool::{Invocation, Probed, Tool},
+    turn::{CallStatus, OpenCall, Phase},
     words,
 };
 use tokio::sync::{broadcast, mpsc, watch};

@@ -12,9 +12,9 @@ use inspan_core::{
     gate::{Gate, GateCall, Verdict},
     message::How,
     shared::Shared,
-    state::OpenCall,
     store::SessionId,
     tool::Tool,
+    turn::OpenCall,
     words,
 };
 

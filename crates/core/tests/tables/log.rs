@@ -21,9 +21,9 @@ use inspan_core::{
     prompt::{Message, project},
     provider::{ErrorClass, ModelError},
     recover::{recover, retry_at_ms},
-    state::{CallStatus, OpenCall, Phase},
     store::SessionId,
     tool::{Probed, ToolSpec},
+    turn::{CallStatus, OpenCall, Phase},
     words,
 };
 

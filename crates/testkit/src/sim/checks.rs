@@ -10,7 +10,7 @@ use inspan_core::{
     message::CallId,
     prompt::{Message, Segment, project},
     provider::NoImages,
-    state::{CallStatus, OpenCall, Phase, Turn},
+    turn::{CallStatus, OpenCall, Phase, Turn},
     words,
 };
 

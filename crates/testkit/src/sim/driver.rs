@@ -17,9 +17,9 @@ use inspan_core::{
     message::{CallId, How, Labels, Reply, ReplyPart, ReplyStop, ToolResult, Usage},
     provider::{ErrorClass, ModelError},
     recover::{recover, retry_at_ms},
-    state::{CallStatus, OpenCall},
     store::SessionId,
     tool::Probed,
+    turn::{CallStatus, OpenCall},
     words,
 };
 use serde_json::Value;

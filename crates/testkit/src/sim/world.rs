@@ -13,8 +13,8 @@ use inspan_core::{
         CallId, Content, Reasoning, ReplyPart, ReplyStop, ResultState, ToolCall, ToolResult, Usage,
     },
     provider::{ErrorClass, ModelError},
-    state::OpenCall,
     tool::{Probed, ToolSpec},
+    turn::OpenCall,
 };
 use serde_json::{Value, json};
 
