@@ -6,7 +6,7 @@ use inspan_core::{
     State,
     hash::Hash,
     message::{Content, ImageRef},
-    prompt::{Message, Segment, project},
+    prompt::{Message, Segment, project_after},
     provider::{Images, Provider, Request},
     store::Blobs,
 };
@@ -28,8 +28,8 @@ impl Rendered {
         blobs: Option<&dyn Blobs>,
         output_tokens_max: u32,
     ) -> Request {
-        let projection = project(state, provider.issuer());
-        let new = projection.messages.get(self.messages.len()..).unwrap_or_default();
+        let projection = project_after(state, provider.issuer(), self.messages.len());
+        let new = &projection.messages;
         let pictures = Pictures::load(new.iter().map(|message| &**message), blobs).await;
         for message in new {
             let bytes = provider.render(Segment::Message(message), &pictures);

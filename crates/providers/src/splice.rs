@@ -10,9 +10,14 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// Appends bytes, each after a comma but the first. Empty ones are left out.
-pub(crate) fn join<'a>(body: &mut Vec<u8>, parts: impl IntoIterator<Item = &'a Arc<[u8]>>) {
+pub(crate) fn join<'a, P>(body: &mut Vec<u8>, parts: P)
+where
+    P: IntoIterator<Item = &'a Arc<[u8]>, IntoIter: Clone>,
+{
+    let parts = parts.into_iter();
+    body.reserve(parts.clone().map(|part| part.len() + 1).sum());
     let mut first = true;
-    for part in parts.into_iter().filter(|part| !part.is_empty()) {
+    for part in parts.filter(|part| !part.is_empty()) {
         if !first {
             body.push(b',');
         }

@@ -19,7 +19,7 @@ use inspan_core::{
         CallId, Content, How, ImageRef, Labels, Reasoning, Reply, ReplyPart, ReplyStop,
         ResultState, ToolCall, ToolResult, Usage,
     },
-    prompt::{Segment, project},
+    prompt::{Segment, project, project_after},
     provider::{ErrorClass, ModelError, NoImages, Provider},
     recover::{recover, retry_at_ms},
     store::SessionId,
@@ -57,6 +57,9 @@ proptest! {
             for (provider, api) in &providers {
                 let issuer = provider.issuer();
                 let projection = project(&state, issuer);
+                let known = state.messages.len() / 2;
+                let rest = project_after(&state, issuer, known);
+                prop_assert_eq!(&rest.messages, &projection.messages[known..]);
                 let messages = projection.messages.iter().map(AsRef::as_ref);
                 prop_assert_eq!(Rules::check_all(messages, issuer), Ok(()));
                 let mut wire = Wire::new(*api);
