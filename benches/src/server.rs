@@ -20,7 +20,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Exchange {
     /// When the last byte of the request was here.
     pub(crate) arrived: Instant,
-    /// When the last byte of the reply was handed to the system.
+    /// When the reply, which is one piece, was handed to the system.
     pub(crate) replied: Instant,
     /// Bytes of the request, its head included.
     pub(crate) bytes: usize,
@@ -115,8 +115,9 @@ fn serve<F: FnMut(usize)>(
         (serving.look)(number);
         thread::sleep(serving.think);
         let Some(reply) = serving.replies.get(number) else { return Ok(()) };
-        stream.write_all(reply)?;
+        // Taken before, because the client may be at work before this thread goes on.
         let replied = Instant::now();
+        stream.write_all(reply)?;
         serving.exchanges.push(Exchange { arrived, replied, bytes, connection });
     }
     Ok(())
