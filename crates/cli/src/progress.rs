@@ -131,10 +131,10 @@ impl Progress {
         self.stream(&rest, out);
         self.end_line(out);
         let again = match failed.retry_at_ms {
-            Some(at) => {
-                let wait = u64::try_from(at - at_ms).unwrap_or(0);
-                format!("; again in {}", duration(wait))
-            }
+            Some(at) => match u64::try_from(at.saturating_sub(at_ms)) {
+                Ok(wait) if wait > 0 => format!("; again in {}", duration(wait)),
+                _ => "; asked again".to_owned(),
+            },
             None => String::new(),
         };
         let text = format!("{}: {}{again}", failed.class.as_str(), failed.message);
