@@ -97,7 +97,8 @@ impl ErrorClass {
 }
 
 /// A failed model call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct ModelError {
     /// What kind.
     pub class: ErrorClass,

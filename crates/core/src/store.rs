@@ -16,6 +16,16 @@ use crate::{
 pub struct SessionId(String);
 
 impl SessionId {
+    /// The identifier that is this number, in the form of a UUID.
+    pub fn from_u128(number: u128) -> Self {
+        let part = |shift: u32, digits: usize| {
+            let mask = (1_u128 << (4 * digits)) - 1;
+            format!("{:0digits$x}", (number >> shift) & mask)
+        };
+        let parts = [part(96, 8), part(80, 4), part(64, 4), part(48, 4), part(0, 12)];
+        Self(parts.join("-"))
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -219,4 +229,17 @@ pub trait Blobs: Send + Sync {
 
     /// The bytes at `hash`; `None` when they are not there.
     fn get(&self, hash: &Hash) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_identifiers() {
+        let number = 0x0192_0a3b_4c5d_7e6f_8123_4567_89ab_cdef;
+        let id = SessionId::from_u128(number);
+        assert_eq!(id.as_str(), "01920a3b-4c5d-7e6f-8123-456789abcdef");
+        assert_eq!(SessionId::try_from(id.to_string()), Ok(id));
+    }
 }

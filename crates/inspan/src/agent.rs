@@ -200,9 +200,7 @@ impl Agent {
     /// # Errors
     /// Two tools have one name, a limit on cost has no price, or the store says no.
     pub async fn session(&self) -> Result<Session, Error> {
-        let id = SessionId::try_from(Uuid::now_v7().to_string());
-        // An identifier in hexadecimal digits and `-` always is one.
-        let Ok(id) = id else { return Err(Error::Gone) };
+        let id = SessionId::from_u128(Uuid::now_v7().as_u128());
         let driven = inspan_engine::Session::start(self.setup(), id).await?;
         Ok(Session::new(driven, self.asker.clone(), self.model.url.clone(), None))
     }

@@ -14,6 +14,7 @@ use inspan_core::{
     tool::{Invocation, Tool, ToolError, ToolSpec},
     words,
 };
+use uuid::Uuid;
 
 /// What a model is asked: a plain value, in no provider's words.
 ///
@@ -137,13 +138,16 @@ pub async fn run_call(tool: &dyn Tool, call: &ToolCall) -> CallResult {
         Ok(arguments) => arguments,
         Err(why) => return not_run(&words::bad_arguments(&why)),
     };
-    let Ok(session) = SessionId::try_from("by-hand".to_owned()) else {
-        return not_run(words::UNREADABLE);
+    // There is no session; its number keeps the keys of two conversations apart.
+    let session = SessionId::from_u128(Uuid::now_v7().as_u128());
+    let invocation = Invocation {
+        key: format!("{session}/{}", call.id),
+        session,
+        call: call.id.clone(),
+        attempt: 1,
+        arguments,
+        shared: Shared::default(),
     };
-    let key = format!("{session}/{}", call.id);
-    let shared = Shared::default();
-    let (call_id, attempt) = (call.id.clone(), 1);
-    let invocation = Invocation { session, call: call_id, key, attempt, arguments, shared };
     result_of(call, tool.run(invocation).await)
 }
 

@@ -163,7 +163,7 @@
 //! # let model = ScriptedModel::new([Answer::calls(&calls), Answer::text("It said hi.")]);
 //! let mut conversation = Conversation::new("Let the echo say hi.").tool(&echo);
 //! let answer = loop {
-//!     let reply = chat(&model, &conversation).await.map_err(|error| error.message)?;
+//!     let reply = chat(&model, &conversation).await?;
 //!     let (calls, text) = (reply.calls().cloned().collect::<Vec<_>>(), reply.text());
 //!     conversation.push_reply(reply);
 //!     if calls.is_empty() {

@@ -9,7 +9,9 @@ pub use inspan_evals::{
     scripted::{Answer, ScriptedModel, short},
 };
 
-use crate::error::Error;
+use inspan_core::{message::CallId, shared::Shared, store::SessionId};
+
+use crate::{context::Context, error::Error};
 
 /// A model that answers from a recorded session: `inspan run --record FILE` writes one, and so do
 /// the lines of [`Agent::log`](crate::Agent::log). A request that is not the recorded one fails,
@@ -23,4 +25,24 @@ pub fn replay(path: impl AsRef<Path>) -> Result<Replay, Error> {
     let text = fs::read_to_string(path).map_err(|why| bad(why.to_string()))?;
     let recording = Recording::read(&text).map_err(|why| bad(why.to_string()))?;
     Ok(Replay::new(recording, true, Arc::new(|_| {})))
+}
+
+/// A context for calling the function of a tool directly: `weather::call(city, &context)`.
+///
+/// ```
+/// use inspan::{Context, Shared, ToolError, testing, tool};
+///
+/// /// Tells the greeting of the house.
+/// #[tool(effects(), repeat = pure)]
+/// fn greeting(context: &Context) -> Result<String, ToolError> {
+///     Ok(context.shared::<String>()?.clone())
+/// }
+///
+/// let mut shared = Shared::default();
+/// shared.insert("Bom dia".to_owned());
+/// assert_eq!(greeting::call(&testing::context(shared)).unwrap(), "Bom dia");
+/// ```
+pub fn context(shared: Shared) -> Context {
+    let session = SessionId::from_u128(0);
+    Context::new(session, CallId::new(1, 0), "test".to_owned(), 1, shared)
 }
