@@ -110,6 +110,8 @@ fn every_command_leaves_the_whole_log_in_one_file() {
     is_one_file("a mistake", ran.code, 2, &ran.err);
     let mut running = world.start("Hello", &["--session", &id]);
     running.read_entry("RoundStarted");
+    // The announcement is durable before the request has arrived, which takes the silent answer.
+    server.wait_for(3);
     running.send(Signal::INT);
     let ran = running.finish();
     is_one_file("Ctrl-C", ran.code, 130, &ran.err);
