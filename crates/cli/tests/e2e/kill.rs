@@ -192,6 +192,7 @@ fn right_after_a_tool() {
     gated.let_go();
     running.read_entry("ToolFinished");
     let id = running.id();
+    server.wait_for(2);
     running.kill();
 
     let ran = gated.world.inspan(&["resume"]);

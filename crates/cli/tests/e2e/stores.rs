@@ -152,6 +152,7 @@ fn two_processes_on_one_session() {
     let mut first = world.start("Hello", &[]);
     let id = first.id();
     first.read_entry("RoundStarted");
+    server.wait_for(1);
     let told = "error: session ID is in use by another process\n";
     failed(&world, &world.run("And me?", &["--session", &id]), 1, told);
     failed(&world, &world.inspan(&["resume", &id]), 1, told);

@@ -1,6 +1,6 @@
 //! A simulated world: a seed gives a session's limits, what its model answers, what its tools,
 //! gates and persons do, and when its process dies. A small driver runs it over the pure core by
-//! the rules of the real one, and [`checks`] looks at every entry.
+//! the rules of the real one, and `checks` looks at every entry.
 //!
 //! Nothing here waits and nothing is random beyond the seed: a failing seed fails again.
 
