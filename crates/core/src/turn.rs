@@ -38,7 +38,7 @@ pub struct Turn {
     pub closing: Option<Limit>,
     /// The limits that the model was told are near.
     pub told: BTreeSet<Limit>,
-    /// What it has answered so far; see [`State::answer`].
+    /// What it has answered so far; see [`crate::State::answer`].
     pub answer: String,
     /// The rounds so far, for finding loops; `None` for one that never repeats.
     pub signatures: Vec<Option<Hash>>,
