@@ -5,7 +5,7 @@ use inspan_core::{
     hash::Hash,
     store::{SessionId, SessionRow},
 };
-use sqlx::{FromRow, Row, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{FromRow, QueryBuilder, Row, SqliteConnection, sqlite::SqliteRow};
 
 const INSERT_SESSION: &str = "
     INSERT INTO sessions (id, epoch, head_seq, head_hash, started_ms, updated_ms)
@@ -16,15 +16,15 @@ const MOVE_HEAD: &str = "
     UPDATE sessions SET head_seq = $1, head_hash = $2, updated_ms = $3
     WHERE id = $4 AND epoch = $5 AND head_seq = $6 AND head_hash = $7";
 
-const INSERT_ENTRY: &str = "
+const INSERT_ENTRIES: &str = "
     INSERT INTO entries (
         session_id, seq, at_ms, turn, round, kind, version, call, name, how, stop,
         input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
         cost_nano_usd, ms, preview, hash, body
-    ) VALUES (
-        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-        $12, $13, $14, $15, $16, $17, $18, $19, $20, $21
-    )";
+    ) ";
+
+/// Rows in one statement at most. Each has 21 values, and SQLite takes 32,766 in a statement.
+const INSERT_ROWS_MAX: usize = 256;
 
 const RAISE_EPOCH: &str = "UPDATE sessions SET epoch = epoch + 1 WHERE id = $1 RETURNING epoch";
 
@@ -90,37 +90,41 @@ pub(super) async fn move_head(
     Ok(moved.execute(connection).await?.rows_affected() == 1)
 }
 
-/// Writes an entry's row.
+/// Writes the entries' rows. Every statement goes to the thread of the connection and comes back,
+/// so they share one.
 pub(super) async fn insert(
     connection: &mut SqliteConnection,
     session: &SessionId,
-    entry: &Entry,
+    entries: &[Entry],
 ) -> sqlx::Result<()> {
-    let columns = entry.columns();
-    sqlx::query(INSERT_ENTRY)
-        .bind(session.as_str())
-        .bind(big(entry.seq))
-        .bind(entry.at_ms)
-        .bind(i64::from(entry.turn))
-        .bind(i64::from(entry.round))
-        .bind(entry.event.kind())
-        .bind(i64::from(entry.version))
-        .bind(columns.call)
-        .bind(columns.name)
-        .bind(columns.how)
-        .bind(columns.stop)
-        .bind(columns.usage.input.map(big))
-        .bind(columns.usage.cache_read.map(big))
-        .bind(columns.usage.cache_write.map(big))
-        .bind(columns.usage.output.map(big))
-        .bind(columns.usage.reasoning.map(big))
-        .bind(columns.cost_nano_usd.map(big))
-        .bind(columns.ms.map(big))
-        .bind(columns.preview)
-        .bind(entry.hash.to_string())
-        .bind(entry.body.clone())
-        .execute(connection)
-        .await?;
+    for entries in entries.chunks(INSERT_ROWS_MAX) {
+        let mut query = QueryBuilder::new(INSERT_ENTRIES);
+        query.push_values(entries, |mut row, entry| {
+            let columns = entry.columns();
+            row.push_bind(session.as_str())
+                .push_bind(big(entry.seq))
+                .push_bind(entry.at_ms)
+                .push_bind(i64::from(entry.turn))
+                .push_bind(i64::from(entry.round))
+                .push_bind(entry.event.kind())
+                .push_bind(i64::from(entry.version))
+                .push_bind(columns.call)
+                .push_bind(columns.name)
+                .push_bind(columns.how)
+                .push_bind(columns.stop)
+                .push_bind(columns.usage.input.map(big))
+                .push_bind(columns.usage.cache_read.map(big))
+                .push_bind(columns.usage.cache_write.map(big))
+                .push_bind(columns.usage.output.map(big))
+                .push_bind(columns.usage.reasoning.map(big))
+                .push_bind(columns.cost_nano_usd.map(big))
+                .push_bind(columns.ms.map(big))
+                .push_bind(columns.preview)
+                .push_bind(entry.hash.to_string())
+                .push_bind(entry.body.clone());
+        });
+        query.build().execute(&mut *connection).await?;
+    }
     Ok(())
 }
 

@@ -166,9 +166,7 @@ async fn append(
     if !rows::move_head(connection, session, epoch, after, entries).await? {
         return Ok(Err(StoreError::Moved { session: session.clone(), after: after.seq }));
     }
-    for entry in entries {
-        rows::insert(connection, session, entry).await?;
-    }
+    rows::insert(connection, session, entries).await?;
     Ok(Ok(Some(epoch)))
 }
 

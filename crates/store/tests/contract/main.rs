@@ -99,6 +99,9 @@ async fn what_is_read_is_what_was_appended<S: Store>(store: &S) {
 
 async fn pages_follow_one_another<S: Store>(store: &S) {
     written(store, "one", &some(Head::default(), 7)).await;
+    written(store, "long", &some(Head::default(), 600)).await;
+    let long = store.read(&id("long"), 0, 1_000).await.unwrap();
+    assert_eq!(long, some(Head::default(), 600).to_vec());
     let mut pages = Vec::new();
     for (after, max) in [(0, 3), (3, 3), (6, 3), (7, 3), (99, 3), (u64::MAX, 3), (2, 0)] {
         let page = store.read(&id("one"), after, max).await.unwrap();
