@@ -63,22 +63,19 @@ impl Endpoint {
                 return failed(self.say(&failure, &Mask::default()));
             }
         };
-        let secret = key.as_ref().map(|key| key.expose_secret().to_owned());
-        let mask = Mask::new(secret);
-        match self.send(key.as_ref(), body, &mask).await {
+        match self.send(key.as_ref(), body).await {
             Ok(pieces) => sse::decode(pieces, decoder)
-                .map(move |event| event.unwrap_or_else(|f| ModelEvent::Failed(self.say(&f, &mask))))
+                .map(move |event| {
+                    event.unwrap_or_else(|failure| {
+                        ModelEvent::Failed(self.say(&failure, &mask_of(key.as_ref())))
+                    })
+                })
                 .boxed(),
-            Err(failure) => failed(self.say(&failure, &mask)),
+            Err(failure) => failed(self.say(&failure, &mask_of(key.as_ref()))),
         }
     }
 
-    async fn send(
-        &self,
-        key: Option<&SecretString>,
-        body: Bytes,
-        mask: &Mask,
-    ) -> Result<Pieces, Failure> {
+    async fn send(&self, key: Option<&SecretString>, body: Bytes) -> Result<Pieces, Failure> {
         let client = self.http.client()?;
         let request = client
             .post(self.url.clone())
@@ -86,7 +83,7 @@ impl Endpoint {
             .body(body.clone())
             .build()
             .map_err(Failure::of_transport)?;
-        let tap = Tap::new(self.raw.clone(), mask.clone());
+        let tap = Tap::new(self.raw.clone().map(|raw| (raw, mask_of(key))));
         tap.request(&request, &body);
         let answer = client.execute(request).await.map_err(Failure::of_transport)?;
         tap.answer(answer.status().as_u16(), answer.headers());
@@ -175,6 +172,12 @@ impl Endpoint {
             retry_after_ms: failure.retry_after_ms,
         }
     }
+}
+
+/// Takes the key out of what is said. It is not cheap, and most calls have nothing to say: it is
+/// made where something is.
+fn mask_of(key: Option<&SecretString>) -> Mask {
+    Mask::new(key.map(|key| key.expose_secret().to_owned()))
 }
 
 fn failed(error: ModelError) -> BoxStream<ModelEvent> {

@@ -35,32 +35,31 @@ pub enum RawPiece<'a> {
 /// Takes what goes over the wire. It is called between two reads, so it should be quick.
 pub type Raw = Arc<dyn Fn(RawPiece<'_>) + Send + Sync>;
 
-/// The pieces of one call on their way to a [`Raw`].
+/// The pieces of one call on their way to a [`Raw`], if there is one.
 pub(crate) struct Tap {
-    raw: Option<Raw>,
-    mask: Mask,
+    raw: Option<(Raw, Mask)>,
     line: Vec<u8>,
 }
 
 impl Tap {
-    pub(crate) fn new(raw: Option<Raw>, mask: Mask) -> Self {
-        Self { raw, mask, line: Vec::new() }
+    pub(crate) fn new(raw: Option<(Raw, Mask)>) -> Self {
+        Self { raw, line: Vec::new() }
     }
 
     pub(crate) fn request(&self, request: &reqwest::Request, body: &Bytes) {
-        if let Some(raw) = &self.raw {
+        if let Some((raw, mask)) = &self.raw {
             raw(RawPiece::Request {
                 method: request.method().as_str(),
-                url: &self.mask.text(request.url().as_str()),
-                headers: &self.headers(request.headers()),
-                body: &self.mask.text(&String::from_utf8_lossy(body)),
+                url: &mask.text(request.url().as_str()),
+                headers: &shown(request.headers(), mask),
+                body: &mask.text(&String::from_utf8_lossy(body)),
             });
         }
     }
 
     pub(crate) fn answer(&self, status: u16, headers: &HeaderMap) {
-        if let Some(raw) = &self.raw {
-            raw(RawPiece::Answer { status, headers: &self.headers(headers) });
+        if let Some((raw, mask)) = &self.raw {
+            raw(RawPiece::Answer { status, headers: &shown(headers, mask) });
         }
     }
 
@@ -77,24 +76,10 @@ impl Tap {
     }
 
     fn flush(&mut self) {
-        if let (Some(raw), false) = (&self.raw, self.line.is_empty()) {
-            raw(RawPiece::Body(&self.mask.text(&String::from_utf8_lossy(&self.line))));
+        if let (Some((raw, mask)), false) = (&self.raw, self.line.is_empty()) {
+            raw(RawPiece::Body(&mask.text(&String::from_utf8_lossy(&self.line))));
             self.line.clear();
         }
-    }
-
-    fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
-        // Whoever has a cookie of the answer can go on in the server's session.
-        let is_secret =
-            |name: &HeaderName, value: &HeaderValue| value.is_sensitive() || *name == SET_COOKIE;
-        let shown = |(name, value): (&HeaderName, &HeaderValue)| {
-            let text = match is_secret(name, value) {
-                true => MASKED.to_owned(),
-                false => self.mask.text(&String::from_utf8_lossy(value.as_bytes())).into_owned(),
-            };
-            (name.to_string(), text)
-        };
-        headers.iter().map(shown).collect()
     }
 }
 
@@ -102,4 +87,19 @@ impl Drop for Tap {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+/// The headers as they may be shown.
+fn shown(headers: &HeaderMap, mask: &Mask) -> Vec<(String, String)> {
+    // Whoever has a cookie of the answer can go on in the server's session.
+    let is_secret =
+        |name: &HeaderName, value: &HeaderValue| value.is_sensitive() || *name == SET_COOKIE;
+    let shown = |(name, value): (&HeaderName, &HeaderValue)| {
+        let text = match is_secret(name, value) {
+            true => MASKED.to_owned(),
+            false => mask.text(&String::from_utf8_lossy(value.as_bytes())).into_owned(),
+        };
+        (name.to_string(), text)
+    };
+    headers.iter().map(shown).collect()
 }
