@@ -37,7 +37,7 @@ const FIRST_STARTS: usize = 10;
 /// Rounds of a long session.
 const ROUNDS: usize = 1_000;
 /// Long sessions that are measured.
-const LONG_RUNS: usize = 3;
+const LONG_RUNS: usize = 10;
 /// Rounds of a session in this process.
 const LIBRARY_ROUNDS: usize = 200;
 /// Rounds at the beginning, in the middle and at the end that are compared.
@@ -152,17 +152,19 @@ fn rounds(exchanges: &[Exchange]) -> Vec<Duration> {
 fn durable_rounds(table: &mut Table) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let appends = plain::appends(folder.path(), LIBRARY_ROUNDS)?;
-    let commits = plain::commits(folder.path(), LIBRARY_ROUNDS)?;
+    let commits = plain::commits(folder.path(), LIBRARY_ROUNDS, Duration::ZERO)?;
+    let rested = plain::commits(folder.path(), LIBRARY_ROUNDS, THINK)?;
     table.heading("one durable commit, ms");
     table.times("4 KiB appended to a file, and synced", &appends, None);
     table.times("one entry appended to a log", &commits, None);
+    table.times("the same, 10 ms after the one before", &rested, None);
 
-    let commit_ms = ms(median(&commits));
+    let own_ms = |commits: &[Duration]| ms(median(commits)) + 1.5;
     table.heading("a round in this process, from reply to request, ms");
     let table_of = [
         ("`pure`, the reply at once", Repeat::Pure, Duration::ZERO, 1.5),
-        ("`once`, the reply at once", Repeat::Once, Duration::ZERO, commit_ms + 1.5),
-        ("`once`, the reply after 10 ms", Repeat::Once, THINK, commit_ms + 1.5),
+        ("`once`, the reply at once", Repeat::Once, Duration::ZERO, own_ms(&commits)),
+        ("`once`, the reply after 10 ms", Repeat::Once, THINK, own_ms(&rested)),
     ];
     let mut commits = Vec::new();
     for (what, repeat, think, limit) in table_of {

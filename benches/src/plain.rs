@@ -40,22 +40,28 @@ pub(crate) fn appends(folder: &Path, count: usize) -> Result<Vec<Duration>, Box<
     Ok(times)
 }
 
-/// Appends of one entry to a log in `folder`, each durable before the next, with nothing of a
-/// session around them.
+/// Appends of one entry to a log in `folder`, each `pause` after the one before was durable, with
+/// nothing of a session around them.
 ///
 /// # Errors
 /// The database can't be written.
-pub(crate) fn commits(folder: &Path, count: usize) -> Result<Vec<Duration>, Box<dyn Error>> {
+pub(crate) fn commits(
+    folder: &Path,
+    count: usize,
+    pause: Duration,
+) -> Result<Vec<Duration>, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let store = Sqlite::open(&folder.join("commits.db")).await?;
-        let claim = store.create(&SessionId::try_from("commits".to_owned())?).await?;
+        let name = format!("after-{}", pause.as_millis());
+        let claim = store.create(&SessionId::try_from(name)?).await?;
         let mut head = Head::default();
         let mut times = Vec::with_capacity(count);
         for at_ms in (0..).take(count) {
             let content = vec![Content::text("x".repeat(500))];
             let event = Event::from(PromptSubmitted { content, labels: Labels::default() });
             let entry = Entry::next(head, at_ms, 1, 0, event);
+            tokio::time::sleep(pause).await;
             let next = entry.head();
             let began = Instant::now();
             store.append(&claim, head, Arc::from([entry])).await?;
