@@ -25,8 +25,8 @@ pub enum RecordingError {
     Empty,
 }
 
-/// The replies of a recorded session, by prompt and round.
-#[derive(Clone, Debug, PartialEq)]
+/// The replies of recorded sessions, by prompt and round.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
     pub(crate) turns: Vec<RecordedTurn>,
 }
@@ -47,7 +47,8 @@ pub(crate) struct RecordedReply {
 }
 
 impl Recording {
-    /// Reads JSON lines as `inspan run --record` writes them. Empty lines are passed over.
+    /// Reads JSON lines as `inspan run --record` writes them: the log of one session, or of several
+    /// one after the other. Empty lines are passed over.
     ///
     /// # Errors
     /// See [`RecordingError`].
@@ -65,12 +66,15 @@ impl Recording {
         Ok(recording)
     }
 
-    /// The recording that a log is.
+    /// The recording that a log is, or several logs one after the other.
     pub fn of(entries: &[Entry]) -> Self {
         let mut state = State::default();
         let mut turns: Vec<RecordedTurn> = Vec::new();
         let mut request = String::new();
         for entry in entries {
+            if matches!(entry.event, Event::SessionStarted(_)) {
+                state = State::default();
+            }
             let turn_was_open = state.turn.is_some();
             state.apply(entry);
             match &entry.event {
@@ -89,6 +93,12 @@ impl Recording {
             }
         }
         Self { turns }
+    }
+
+    /// Both recordings in one.
+    pub fn and(mut self, other: Self) -> Self {
+        self.turns.extend(other.turns);
+        self
     }
 
     /// The prompts, in order.

@@ -10,7 +10,7 @@ use inspan_core::{
 };
 use similar::TextDiff;
 
-use crate::recording::{RecordedReply, Recording, text_of};
+use crate::recording::{RecordedReply, RecordedTurn, Recording, text_of};
 
 /// A request that is not the one that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,9 +45,9 @@ impl Replay {
 
     fn answer(&self, request: &Request) -> Result<Vec<ModelEvent>, String> {
         let messages: Vec<String> = request.messages.iter().map(|bytes| plain(bytes)).collect();
-        let (prompt, round, recorded) = self.find(&messages)?;
         let head = [plain(&request.tools), plain(&request.system)].concat();
         let asked = head + &messages.concat();
+        let (prompt, round, recorded) = self.find(&messages, &asked)?;
         if asked != recorded.request {
             let diff = TextDiff::from_lines(&recorded.request, &asked)
                 .unified_diff()
@@ -65,15 +65,23 @@ impl Replay {
     }
 
     /// The recorded reply for the last prompt in `messages` that the recording knows.
-    fn find(&self, messages: &[String]) -> Result<(&str, usize, &RecordedReply), String> {
+    fn find(
+        &self,
+        messages: &[String],
+        asked: &str,
+    ) -> Result<(&str, usize, &RecordedReply), String> {
         for (index, message) in messages.iter().enumerate().rev() {
             let known = self.recording.turns.iter().filter(|turn| says(message, &turn.prompt));
             let Some(last) = known.clone().next_back() else { continue };
-            // What is said for the second time is answered as it was for the second time.
-            let before = messages.iter().take(index).filter(|m| says(m, &last.prompt)).count();
-            let turn = known.clone().nth(before).unwrap_or(last);
             let replied = messages.iter().skip(index).filter(|m| m.starts_with(ASSISTANT)).count();
             let round = replied + 1;
+            let is_asked = |turn: &&RecordedTurn| {
+                turn.replies.get(replied).is_some_and(|recorded| recorded.request == asked)
+            };
+            // What is said for the second time is answered as it was for the second time.
+            let before = messages.iter().take(index).filter(|m| says(m, &last.prompt)).count();
+            let by_place = || known.clone().nth(before).unwrap_or(last);
+            let turn = known.clone().find(is_asked).unwrap_or_else(by_place);
             return match turn.replies.get(replied) {
                 Some(recorded) => Ok((&turn.prompt, round, recorded)),
                 None => Err(format!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use inspan::{
     Agent, Conversation, Error, Memory, Stop, ToolError, chat, run_call, schemars, serde,
-    testing::{Answer, ScriptedModel, replay},
+    testing::{Answer, Recorder, ScriptedModel, replay},
     tool,
 };
 use serde_json::json;
@@ -132,4 +132,46 @@ async fn a_log_is_a_recording() {
     assert!(
         error.unwrap_or_default().ends_with("none.jsonl: No such file or directory (os error 2)")
     );
+}
+
+#[tokio::test]
+async fn a_folder_of_recordings_is_played() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recordings");
+    let none = replay(folder.path()).err().map(|error| error.to_string());
+    let named = format!("the recording {}", folder.path().display());
+    assert_eq!(none, Some(format!("{named}: the folder holds no file NAME.jsonl")));
+
+    let model = ["Hello.", "Hi.", "Bye."].map(Answer::text);
+    let agent = Agent::with_provider(ScriptedModel::new(model));
+    let agent = agent.store(Recorder::new(&path, Memory::new()));
+    agent.clone().system("Be brief.").act("Say hello.").await.unwrap();
+    let session = agent.system("Be kind.").session().await.unwrap();
+    session.say("Say hello.").await.unwrap();
+    session.say("Say bye.").await.unwrap();
+    session.close().await.unwrap();
+    std::fs::write(path.join("notes.txt"), "no recording").unwrap();
+
+    // The same prompt was said to two agents: the request tells which of them is meant.
+    let played = |system: &str| Agent::with_provider(replay(&path).unwrap()).system(system);
+    assert_eq!(played("Be brief.").act("Say hello.").await.unwrap().text, "Hello.");
+    let session = played("Be kind.").session().await.unwrap();
+    assert_eq!(session.say("Say hello.").await.unwrap().text, "Hi.");
+    assert_eq!(session.say("Say bye.").await.unwrap().text, "Bye.");
+
+    std::fs::write(path.join("broken.jsonl"), "{}\n").unwrap();
+    let error = replay(&path).err().map(|error| error.to_string()).unwrap();
+    assert!(error.contains("broken.jsonl: line 1 is no entry of a log: "), "{error}");
+}
+
+#[tokio::test]
+async fn a_recording_that_cannot_be_written_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a file");
+    std::fs::write(&path, "").unwrap();
+    let agent = Agent::with_provider(ScriptedModel::new([Answer::text("Hello.")]));
+    let agent = agent.store(Recorder::new(&path, Memory::new()));
+    let error = agent.act("Say hello.").await.unwrap_err().to_string();
+    let named = format!("the recording {}/", path.display());
+    assert!(error.starts_with(&named) && error.contains(" can't be written: "), "{error}");
 }
