@@ -2,19 +2,16 @@
 
 use std::{
     error::Error,
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::mpsc,
-    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
 
 use crate::{
-    process::{self, Seen},
+    program::{self, Run},
     script,
-    server::{Exchange, Server},
 };
 
 /// The agent: one tool, which is part of the command and `pure`.
@@ -27,17 +24,6 @@ const PROMPT: &str = "You are {{ agent.name }}. Say everything with your tool.\n
 pub(crate) struct Bench {
     inspan: PathBuf,
     folder: TempDir,
-}
-
-/// One run of the command.
-#[derive(Debug)]
-pub(crate) struct Run {
-    /// When the process was asked for.
-    pub(crate) began: Instant,
-    /// What the server saw.
-    pub(crate) exchanges: Vec<Exchange>,
-    /// The process at the requests that were looked at, in their order.
-    pub(crate) seen: Vec<Option<Seen>>,
 }
 
 impl Bench {
@@ -61,57 +47,22 @@ impl Bench {
         rounds: usize,
         looks: &'static [usize],
     ) -> Result<Run, Box<dyn Error>> {
-        let (tell_id, id) = mpsc::channel();
-        let (tell_seen, seen) = mpsc::channel();
-        let mut child = None;
-        let look = move |number| {
-            if looks.contains(&number) {
-                child = child.or_else(|| id.recv().ok());
-                // Nobody listens when the run has failed already.
-                let _ = tell_seen.send(child.and_then(process::look));
-            }
-        };
-        let server = Server::start(script::rounds(rounds, "echo"), Duration::ZERO, look)?;
-        let said = self.path("said");
-        let url = format!("http://{}", server.address());
-        let mut command = self.command(home, &url, File::create(&said)?);
-        let began = Instant::now();
-        let mut child = command.spawn()?;
-        tell_id.send(child.id())?;
-        let status = child.wait()?;
-        let exchanges = server.finish()?;
-        if !status.success() || exchanges.len() != rounds + 1 {
-            let said = fs::read_to_string(said)?;
-            let requests = exchanges.len();
-            return Err(format!("{status} after {requests} requests: {said}").into());
-        }
-        Ok(Run { began, exchanges, seen: seen.iter().collect() })
+        program::run(self.command(home), script::rounds(rounds, "echo"), looks)
     }
 
-    fn command(&self, home: &str, url: &str, said: File) -> Command {
+    fn command(&self, home: &str) -> Command {
         let mut command = Command::new(&self.inspan);
         command
             .args(["run", "--agent"])
             .arg(self.path("agent"))
             .args(["--rounds-max", "2000", "--calls-max", "2000", "--tokens-max", "none"])
             .arg("Say a thousand things.")
-            .env("INSPAN_HOME", self.path(home))
-            .env("ANTHROPIC_BASE_URL", url)
-            .env("ANTHROPIC_API_KEY", "sk-bench-0123456789")
-            .stdout(std::process::Stdio::null())
-            .stderr(said);
+            .env("INSPAN_HOME", self.path(home));
         command
     }
 
     fn path(&self, name: &str) -> PathBuf {
         let folder: &Path = self.folder.path();
         folder.join(name)
-    }
-}
-
-impl Run {
-    /// From the process's start to the arrival of its first request.
-    pub(crate) fn first_request(&self) -> Option<Duration> {
-        self.exchanges.first().map(|first| first.arrived - self.began)
     }
 }

@@ -1,33 +1,32 @@
-//! What Inspan takes beside the model. Both programs are built at once, so that it is the command
-//! as people get it, from this source:
+//! What Inspan takes beside the model. `benches/run` builds the command, the programs beside it and
+//! rig's, and starts this.
 //!
-//! ```text
-//! cargo build --release -p inspan-cli -p inspan-benches && target/release/inspan-benches
-//! ```
-//!
-//! Prints each figure beside its limit. Nothing fails here: machines differ, and people judge.
+//! Prints each figure beside its limit; the names of sections (`starts`, `rig`, …) as arguments
+//! leave out the others. Nothing fails here: machines differ, and people judge.
 //! docs/benchmarks.md says what is measured and what was seen.
 
 mod command;
 mod library;
+mod peers;
 mod plain;
 mod process;
+mod program;
 mod script;
 mod server;
 mod table;
 
 use std::{
     error::Error,
-    io::{self, Write, stdout},
+    io::{Write, stdout},
     path::PathBuf,
     time::Duration,
 };
 
 use inspan_core::effects::Repeat;
 
-use command::{Bench, Run};
+use command::Bench;
 use process::Seen;
-use server::Exchange;
+use program::{Run, rounds};
 use table::{Table, median, ms};
 
 /// Starts that are measured, on a home that exists.
@@ -49,27 +48,37 @@ const THINK: Duration = Duration::from_millis(10);
 const MB: f64 = 1e6;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let bench = Bench::new(inspan()?)?;
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let sections: [(&str, Section); 6] = [
+        ("starts", starts),
+        ("command", long_sessions),
+        ("durable", durable_rounds),
+        ("rig", peers::beside_rig),
+        ("library", peers::long_session),
+        ("sessions", peers::many_sessions),
+    ];
     let mut table = Table::default();
-    starts(&bench, &mut table)?;
-    long_sessions(&bench, &mut table)?;
-    durable_rounds(&mut table)?;
+    for (name, section) in sections {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            section(&mut table)?;
+        }
+    }
     Ok(stdout().write_all(table.into_text().as_bytes())?)
 }
 
-/// The command that is measured: the one given, else the one beside this program.
-fn inspan() -> Result<PathBuf, Box<dyn Error>> {
-    let beside = || Ok(std::env::current_exe()?.with_file_name("inspan"));
-    let path: io::Result<PathBuf> =
-        std::env::args_os().nth(1).map_or_else(beside, |p| Ok(p.into()));
-    let path = path?;
+type Section = fn(&mut Table) -> Result<(), Box<dyn Error>>;
+
+/// A program that is measured: `name` is its path from the folder of this program.
+fn program(name: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let path = std::env::current_exe()?.with_file_name(name);
     if path.is_file() {
         return Ok(path);
     }
-    Err(format!("{} is not there: build it with -p inspan-cli", path.display()).into())
+    Err(format!("{} is not there: `benches/run` builds all and measures", path.display()).into())
 }
 
-fn starts(bench: &Bench, table: &mut Table) -> Result<(), Box<dyn Error>> {
+fn starts(table: &mut Table) -> Result<(), Box<dyn Error>> {
+    let bench = Bench::new(program("inspan")?)?;
     table.heading("from the start of the process to its first request, ms");
     let first_ever = (0..FIRST_STARTS)
         .map(|number| bench.run(&format!("new-{number}"), 0, &[0]))
@@ -94,15 +103,16 @@ fn busy(runs: &[Run]) -> Vec<Duration> {
     runs.iter().filter_map(first).map(|seen| seen.busy).collect()
 }
 
-fn long_sessions(bench: &Bench, table: &mut Table) -> Result<(), Box<dyn Error>> {
+fn long_sessions(table: &mut Table) -> Result<(), Box<dyn Error>> {
+    let bench = Bench::new(program("inspan")?)?;
     let runs = (0..LONG_RUNS)
         .map(|_| bench.run("home", ROUNDS, &[0, 50, ROUNDS]))
         .collect::<Result<Vec<_>, _>>()?;
     table.heading("a round with `echo` (pure), from reply to request, ms");
     let of = |from: usize| -> Vec<Duration> {
-        runs.iter().flat_map(|run| rounds(&run.exchanges)[from..][..TEN].to_vec()).collect()
+        runs.iter().flat_map(|run| run.rounds()[from..][..TEN].to_vec()).collect()
     };
-    let all: Vec<_> = runs.iter().flat_map(|run| rounds(&run.exchanges)).collect();
+    let all: Vec<_> = runs.iter().flat_map(Run::rounds).collect();
     let (first, last) = (of(0), of(ROUNDS - TEN));
     table.times("all", &all, Some(1.5));
     table.times("the first ten", &first, Some(1.5));
@@ -113,19 +123,7 @@ fn long_sessions(bench: &Bench, table: &mut Table) -> Result<(), Box<dyn Error>>
         looks.iter().map(|[start, _, end]| (end.busy - start.busy) / ROUNDS as u32).collect();
     table.times("on a processor, mean of all", &busy, None);
 
-    let sizes: Vec<usize> =
-        runs[0].exchanges.iter().skip(1).map(|exchange| exchange.bytes).collect();
-    let sent = plain::sendings(&sizes)?;
-    let (sent_first, sent_last) = (&sent[..TEN], &sent[ROUNDS - TEN..]);
-    table.times("the bytes of the first ten, sent by a plain program", sent_first, None);
-    table.times("the bytes of the last ten, sent by a plain program", sent_last, None);
-    table.heading("");
-    let ratio = ms(median(&last)) / ms(median(&first));
-    table.figure("the last ten to the first ten", ratio, None);
-    let own =
-        |times: &[Duration], sent: &[Duration]| ms(median(times).saturating_sub(median(sent)));
-    let ratio = own(&last, sent_last) / own(&first, sent_first);
-    table.figure("the same without the sending of the bytes", ratio, Some(1.3));
+    last_to_first(table, &runs[0], &first, &last)?;
     let connections = runs.iter().flat_map(|run| &run.exchanges).map(|e| e.connection + 1);
     table.figure("connections in a session", connections.max().unwrap_or(0) as f64, Some(1.0));
 
@@ -139,14 +137,32 @@ fn long_sessions(bench: &Bench, table: &mut Table) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
+/// How much the last rounds take more than the first, with and without the sending of the bytes,
+/// which grow with the session.
+fn last_to_first(
+    table: &mut Table,
+    run: &Run,
+    first: &[Duration],
+    last: &[Duration],
+) -> Result<(), Box<dyn Error>> {
+    let sizes: Vec<usize> = run.exchanges.iter().skip(1).map(|exchange| exchange.bytes).collect();
+    let sent = plain::sendings(&sizes)?;
+    let (sent_first, sent_last) = (&sent[..TEN], &sent[sent.len() - TEN..]);
+    table.times("the bytes of the first ten, sent by a plain program", sent_first, None);
+    table.times("the bytes of the last ten, sent by a plain program", sent_last, None);
+    table.heading("");
+    let ratio = ms(median(last)) / ms(median(first));
+    table.figure("the last ten to the first ten", ratio, None);
+    let own =
+        |times: &[Duration], sent: &[Duration]| ms(median(times).saturating_sub(median(sent)));
+    let ratio = own(last, sent_last) / own(first, sent_first);
+    table.figure("the same without the sending of the bytes", ratio, Some(1.3));
+    Ok(())
+}
+
 fn looks(run: &Run) -> Option<[Seen; 3]> {
     let seen: Vec<Seen> = run.seen.iter().copied().collect::<Option<_>>()?;
     seen.try_into().ok()
-}
-
-/// From the end of each reply to the arrival of the next request.
-fn rounds(exchanges: &[Exchange]) -> Vec<Duration> {
-    exchanges.windows(2).map(|pair| pair[1].arrived - pair[0].replied).collect()
 }
 
 fn durable_rounds(table: &mut Table) -> Result<(), Box<dyn Error>> {
@@ -172,9 +188,9 @@ fn durable_rounds(table: &mut Table) -> Result<(), Box<dyn Error>> {
         table.times(what, &rounds(&run.exchanges), Some(limit));
         commits.push((what, run.commits.len() as f64 / LIBRARY_ROUNDS as f64));
     }
-    table.heading("appends to the store in a round");
+    table.heading("appends to the store, by rounds; a session's beginning and end are two more");
     for (what, count) in commits {
-        table.figure(what, count, Some(2.0));
+        table.figure(what, count, None);
     }
     Ok(())
 }

@@ -8,6 +8,14 @@ pub(crate) fn rounds(count: usize, tool: &str) -> Vec<Vec<u8>> {
     (1..=count).map(|round| call(round, tool)).chain([words("That is all.")]).collect()
 }
 
+/// Answers for so many sessions at once, after one that says a word: each calls the tool `meet`,
+/// and when all are in it, each says a word.
+pub(crate) fn meetings(count: usize) -> Vec<Vec<u8>> {
+    let calls = (1..=count).map(|session| call(session, "meet"));
+    let words = || words("That is all.");
+    std::iter::once(words()).chain(calls).chain((0..count).map(|_| words())).collect()
+}
+
 fn call(round: usize, tool: &str) -> Vec<u8> {
     let arguments = json!({ "text": format!("the words of round {round}") }).to_string();
     let block = json!({ "type": "tool_use", "id": format!("toolu_{round}"), "name": tool,

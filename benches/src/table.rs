@@ -38,6 +38,31 @@ impl Table {
         self.line(&format!("  {what:<66}{figure:>10.2}{limits}"));
     }
 
+    /// A heading over pairs: what is compared.
+    pub(crate) fn versus(&mut self, text: &str, names: [&str; 2]) {
+        let [ours, theirs] = names;
+        let columns = ["limit", "ours/limit"];
+        let [limit, ratio] = columns;
+        let compared = format!("{theirs}/{ours}");
+        self.line(&format!(
+            "\n{text:<58}{ours:>10}{theirs:>10}{compared:>14}{limit:>10}{ratio:>12}"
+        ));
+    }
+
+    /// The medians of two, their ratio, and ours beside its limit.
+    pub(crate) fn pair(&mut self, what: &str, figures: [Vec<f64>; 2], limit: Option<f64>) {
+        let [ours, theirs] = figures.map(|mut figures| {
+            figures.sort_unstable_by(f64::total_cmp);
+            figures.get(figures.len() / 2).copied().unwrap_or_default()
+        });
+        let limits = match limit {
+            Some(limit) => format!("{limit:>10.2}{:>12.2}", ours / limit),
+            None => String::new(),
+        };
+        let ratio = theirs / ours;
+        self.line(&format!("  {what:<56}{ours:>10.2}{theirs:>10.2}{ratio:>14.2}{limits}"));
+    }
+
     /// The table as text.
     pub(crate) fn into_text(self) -> String {
         self.0
