@@ -25,7 +25,7 @@ use inspan_core::{
     turn::{CallStatus, OpenCall, Phase},
     words,
 };
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::{
     effects::{
@@ -35,7 +35,7 @@ use crate::{
     judge::judge,
     request::Rendered,
     session::{Command, Setup},
-    updates::Update,
+    updates::{Tell, Update},
 };
 
 /// What a driver begins with.
@@ -45,7 +45,7 @@ pub(crate) struct Start {
     pub(crate) state: State,
     pub(crate) tools: HashMap<String, Arc<dyn Tool>>,
     pub(crate) commands: mpsc::Receiver<Command>,
-    pub(crate) updates: broadcast::Sender<Update>,
+    pub(crate) updates: Tell,
 }
 
 type Commit = BoxFuture<'static, (Arc<[Entry]>, Result<(), StoreError>)>;
@@ -63,7 +63,7 @@ pub(crate) struct Driver {
     tools: Arc<HashMap<String, Arc<dyn Tool>>>,
     /// `None` when every handle of the session is gone.
     commands: Option<mpsc::Receiver<Command>>,
-    updates: broadcast::Sender<Update>,
+    updates: Tell,
     /// Entries that are in the state and not yet on their way to the store.
     pending: Vec<Entry>,
     /// What the store has been given.
@@ -106,7 +106,7 @@ impl Driver {
     }
 
     /// Runs until every handle is gone and no turn is open, or the store fails.
-    pub(crate) async fn drive(mut self) -> Result<(), StoreError> {
+    pub(crate) async fn drive(&mut self) -> Result<(), StoreError> {
         loop {
             self.take_commands();
             let policy = Policy {
@@ -176,7 +176,7 @@ impl Driver {
         for entry in commit.0.iter() {
             if self.updates.receiver_count() > 0 {
                 // A client may go in this moment; then there is nobody to tell.
-                let _ = self.updates.send(Update::Entry(Arc::new(entry.clone())));
+                let _ = self.updates.send(Arc::new(Update::Entry(Arc::new(entry.clone()))));
             }
             self.told.send_replace(entry.seq);
         }
@@ -379,7 +379,9 @@ impl Driver {
         let Some(open) = self.state.call(call).cloned() else { return Ok(()) };
         let session = self.claim.session.clone();
         let Setup { gates, shared, .. } = &self.setup;
-        let judged = judge(session, open, self.tools.clone(), gates.clone(), shared.clone());
+        // In a box: the driver of a session that waits for its model stays small.
+        let judged =
+            judge(session, open, self.tools.clone(), gates.clone(), shared.clone()).boxed();
         if let Some(event) = self.unless_cancelled(judged).await? {
             self.record(event);
         }

@@ -18,12 +18,12 @@ use inspan_core::{
     words,
 };
 use serde_json::Value;
-use tokio::{
-    sync::{broadcast, watch},
-    time::Instant,
-};
+use tokio::{sync::watch, task::yield_now, time::Instant};
 
-use crate::{tools::cap, updates::Update};
+use crate::{
+    tools::cap,
+    updates::{Tell, UPDATES_WAITING_MAX, Update},
+};
 
 /// How something that was under way ended.
 pub(crate) enum Done {
@@ -100,7 +100,7 @@ pub(crate) async fn ask_model(
             ModelEvent::Failed(error) => break ModelEnd::Failed(error),
             ModelEvent::Delta { part, delta } => {
                 first_ms.get_or_insert_with(|| elapsed_ms(began));
-                clients.tell(Update::Delta { part, delta });
+                clients.tell(Update::Delta { part, delta }).await;
             }
             ModelEvent::Started { .. }
             | ModelEvent::PartFinished { .. }
@@ -114,27 +114,31 @@ pub(crate) async fn ask_model(
 /// Those who follow the session, for one model call. They hear of an answer only after the entry
 /// that announces the call, which may still be on its way to the store when the answer begins.
 pub(crate) struct Clients {
-    updates: broadcast::Sender<Update>,
+    updates: Tell,
     /// The last entry that clients were told.
     told: watch::Receiver<u64>,
     /// The entry that announces the call.
     announced: u64,
     waiting: Vec<Update>,
+    told_at_once: usize,
 }
 
 impl Clients {
-    pub(crate) fn new(
-        updates: broadcast::Sender<Update>,
-        told: watch::Receiver<u64>,
-        announced: u64,
-    ) -> Self {
-        Self { updates, told, announced, waiting: Vec::new() }
+    pub(crate) fn new(updates: Tell, told: watch::Receiver<u64>, announced: u64) -> Self {
+        Self { updates, told, announced, waiting: Vec::new(), told_at_once: 0 }
     }
 
-    fn tell(&mut self, update: Update) {
+    async fn tell(&mut self, update: Update) {
         self.waiting.push(update);
-        if *self.told.borrow() >= self.announced {
-            self.hand_over();
+        if *self.told.borrow() < self.announced {
+            return;
+        }
+        self.hand_over();
+        // An answer can be here all at once: those who follow read it before they miss a piece.
+        self.told_at_once += 1;
+        if self.told_at_once == UPDATES_WAITING_MAX / 4 {
+            self.told_at_once = 0;
+            yield_now().await;
         }
     }
 
@@ -150,7 +154,7 @@ impl Clients {
     fn hand_over(&mut self) {
         for update in self.waiting.drain(..) {
             // Without a client there is nobody to tell.
-            let _ = self.updates.send(update);
+            let _ = self.updates.send(Arc::new(update));
         }
     }
 }

@@ -22,7 +22,6 @@ use tokio::{
 use crate::{
     clock::Clock,
     driver::{Driver, Start},
-    tools::command,
     updates::{ENTRIES_READ_MAX, UPDATES_WAITING_MAX, Update, Updates},
 };
 
@@ -119,7 +118,7 @@ pub struct Session {
     store: Arc<dyn Store>,
     commands: mpsc::Sender<Command>,
     /// Weak, so that updates end with the driver, whose store may fail while handles are held.
-    updates: broadcast::WeakSender<Update>,
+    updates: broadcast::WeakSender<Arc<Update>>,
 }
 
 /// The driver's end: the store's failure, if that is why.
@@ -153,8 +152,9 @@ impl Session {
         setup.resolve()?;
         let claim = setup.store.claim(&id).await?;
         let state = fold(&*setup.store, &id).await?;
+        #[cfg(feature = "command")]
         if state.turn.is_some() {
-            command::reap(&id).await;
+            crate::tools::command::reap(&id).await;
         }
         let mut first = recover(&state, setup.clock.now_ms());
         if state.config.as_deref() != Some(&setup.config) {
@@ -182,7 +182,7 @@ impl Session {
         let mut driver =
             Driver::new(Start { setup, claim, state, tools, commands: received, updates });
         driver.append(first).await?;
-        Ok((session, tokio::spawn(driver.drive())))
+        Ok((session, tokio::spawn(async move { driver.drive().await })))
     }
 
     /// The session's identifier.

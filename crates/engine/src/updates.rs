@@ -10,7 +10,10 @@ use inspan_core::{
 use tokio::sync::broadcast::{self, error::RecvError};
 
 /// Updates that wait for a slow client; one that falls further behind reads the log again.
-pub const UPDATES_WAITING_MAX: usize = 1024;
+pub const UPDATES_WAITING_MAX: usize = 128;
+
+/// Updates are told through this. Each session has room for as many pointers as may wait.
+pub(crate) type Tell = broadcast::Sender<Arc<Update>>;
 
 /// Entries read at once from the store.
 pub(crate) const ENTRIES_READ_MAX: usize = 256;
@@ -37,7 +40,7 @@ pub struct Updates {
     after: u64,
     read: VecDeque<Entry>,
     behind: bool,
-    live: broadcast::Receiver<Update>,
+    live: broadcast::Receiver<Arc<Update>>,
 }
 
 impl Updates {
@@ -45,7 +48,7 @@ impl Updates {
         store: Arc<dyn Store>,
         session: SessionId,
         after: u64,
-        live: broadcast::Receiver<Update>,
+        live: broadcast::Receiver<Arc<Update>>,
     ) -> Self {
         Self { store, session, after, read: VecDeque::new(), behind: true, live }
     }
@@ -57,6 +60,9 @@ impl Updates {
     pub async fn next(&mut self) -> Result<Option<Update>, StoreError> {
         loop {
             if let Some(entry) = self.read.pop_front() {
+                if self.read.is_empty() {
+                    self.read = VecDeque::new();
+                }
                 self.after = entry.seq;
                 return Ok(Some(Update::Entry(Arc::new(entry))));
             }
@@ -66,16 +72,22 @@ impl Updates {
                 self.read.extend(more);
                 continue;
             }
-            match self.live.recv().await {
-                Ok(Update::Entry(entry)) if entry.seq <= self.after => {}
-                Ok(Update::Entry(entry)) if entry.seq > self.after + 1 => self.behind = true,
-                Ok(Update::Entry(entry)) => {
+            let update = match self.live.recv().await {
+                Ok(update) => Arc::unwrap_or_clone(update),
+                Err(RecvError::Lagged(_)) => {
+                    self.behind = true;
+                    continue;
+                }
+                Err(RecvError::Closed) => return Ok(None),
+            };
+            match update {
+                Update::Entry(entry) if entry.seq <= self.after => {}
+                Update::Entry(entry) if entry.seq > self.after + 1 => self.behind = true,
+                Update::Entry(entry) => {
                     self.after = entry.seq;
                     return Ok(Some(Update::Entry(entry)));
                 }
-                Ok(delta) => return Ok(Some(delta)),
-                Err(RecvError::Lagged(_)) => self.behind = true,
-                Err(RecvError::Closed) => return Ok(None),
+                delta @ Update::Delta { .. } => return Ok(Some(delta)),
             }
         }
     }

@@ -201,7 +201,8 @@ impl Agent {
     /// Two tools have one name, a limit on cost has no price, or the store says no.
     pub async fn session(&self) -> Result<Session, Error> {
         let id = SessionId::from_u128(Uuid::now_v7().as_u128());
-        let driven = inspan_engine::Session::start(self.setup(), id).await?;
+        // In a box, so that whoever holds a session's future holds little of its beginning.
+        let driven = Box::pin(inspan_engine::Session::start(self.setup(), id)).await?;
         Ok(Session::new(driven, self.asker.clone(), self.model.url.clone(), None))
     }
 
@@ -212,7 +213,7 @@ impl Agent {
     /// There is no such session, another process drives it, or the store says no.
     pub async fn resume(&self, id: &SessionId) -> Result<Session, Error> {
         let before = fold(&*self.store, id).await?;
-        let driven = inspan_engine::Session::resume(self.setup(), id.clone()).await?;
+        let driven = Box::pin(inspan_engine::Session::resume(self.setup(), id.clone())).await?;
         Ok(Session::new(driven, self.asker.clone(), self.model.url.clone(), Some(&before)))
     }
 

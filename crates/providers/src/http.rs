@@ -8,6 +8,10 @@ use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider};
 use crate::failure::Failure;
 use inspan_core::provider::ErrorClass;
 
+/// Connections that are kept for the next request. Each holds some 35 kB of buffers; sessions that
+/// run tools or wait for a prompt need none.
+const CONNECTIONS_IDLE_MAX: usize = 32;
+
 /// A client that is built when the first request is sent.
 pub(crate) struct Http {
     client: OnceLock<Result<Client, Failure>>,
@@ -31,6 +35,7 @@ impl Http {
         let client = Client::builder()
             .user_agent(concat!("inspan/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_millis(self.connect_ms_max))
+            .pool_max_idle_per_host(CONNECTIONS_IDLE_MAX)
             // Only the caller says where requests go, not a variable of the environment.
             .no_proxy()
             // The key of one host is no business of another.

@@ -29,7 +29,26 @@ struct Kept {
 struct Log {
     epoch: u64,
     claimed: bool,
-    entries: Vec<Entry>,
+    /// As they were handed over, and shared with whoever did; none is empty.
+    appends: Vec<Arc<[Entry]>>,
+}
+
+impl Log {
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.appends.iter().flat_map(|append| append.iter())
+    }
+
+    fn last(&self) -> Option<&Entry> {
+        self.appends.last()?.last()
+    }
+
+    /// The entries after this number.
+    fn after(&self, seq: u64) -> impl Iterator<Item = &Entry> {
+        let is_before = |append: &Arc<[Entry]>| append.last().is_none_or(|entry| entry.seq <= seq);
+        let first = self.appends.partition_point(is_before);
+        let appends = self.appends.get(first..).unwrap_or_default();
+        appends.iter().flat_map(|append| append.iter()).filter(move |entry| entry.seq > seq)
+    }
 }
 
 impl Memory {
@@ -45,7 +64,7 @@ impl Memory {
 
     fn take(&self, session: &SessionId, new: bool) -> Result<Claim, StoreError> {
         let mut kept = self.kept();
-        let exists = kept.logs.get(session).is_some_and(|log| !log.entries.is_empty());
+        let exists = kept.logs.get(session).is_some_and(|log| log.last().is_some());
         match (new, exists) {
             (true, true) => return Err(StoreError::SessionExists(session.clone())),
             (false, false) => return Err(StoreError::NoSession(session.clone())),
@@ -61,32 +80,33 @@ impl Memory {
         Ok(Claim { session: session.clone(), epoch: log.epoch, guard: Box::new(guard) })
     }
 
-    fn write(&self, claim: &Claim, after: Head, entries: &[Entry]) -> Result<(), StoreError> {
+    fn write(&self, claim: &Claim, after: Head, entries: Arc<[Entry]>) -> Result<(), StoreError> {
         let session = &claim.session;
-        check_order(session, after, entries)?;
+        check_order(session, after, &entries)?;
         let mut kept = self.kept();
         let moved = || StoreError::Moved { session: session.clone(), after: after.seq };
         let log = kept.logs.get_mut(session).ok_or_else(moved)?;
-        if log.epoch != claim.epoch || head(&log.entries) != after {
+        if log.epoch != claim.epoch || log.last().map(Entry::head).unwrap_or_default() != after {
             return Err(moved());
         }
-        log.entries.extend_from_slice(entries);
+        if !entries.is_empty() {
+            log.appends.push(entries);
+        }
         Ok(())
     }
 
     fn page(&self, session: &SessionId, after: u64, max: usize) -> Result<Vec<Entry>, StoreError> {
         let kept = self.kept();
-        let log = kept.logs.get(session).filter(|log| !log.entries.is_empty());
+        let log = kept.logs.get(session).filter(|log| log.last().is_some());
         let log = log.ok_or_else(|| StoreError::NoSession(session.clone()))?;
-        let skipped = usize::try_from(after).unwrap_or(usize::MAX);
-        Ok(log.entries.iter().skip(skipped).take(max).cloned().collect())
+        Ok(log.after(after).take(max).cloned().collect())
     }
 
     fn list(&self, prefix: &str, count_max: usize) -> Vec<SessionRow> {
         let kept = self.kept();
         let begins = |(id, _): &(&SessionId, &Log)| id.as_str().starts_with(prefix);
         let mut rows: Vec<SessionRow> =
-            kept.logs.iter().filter(begins).filter_map(|(id, log)| row(id, &log.entries)).collect();
+            kept.logs.iter().filter(begins).filter_map(|(id, log)| row(id, log)).collect();
         rows.sort_by(|a, b| (b.updated_ms, &b.id).cmp(&(a.updated_ms, &a.id)));
         rows.truncate(count_max);
         rows
@@ -107,12 +127,8 @@ impl Drop for Guard {
     }
 }
 
-fn head(entries: &[Entry]) -> Head {
-    entries.last().map(Entry::head).unwrap_or_default()
-}
-
-fn row(id: &SessionId, entries: &[Entry]) -> Option<SessionRow> {
-    let (first, last) = (entries.first()?, entries.last()?);
+fn row(id: &SessionId, log: &Log) -> Option<SessionRow> {
+    let (first, last) = (log.entries().next()?, log.last()?);
     let mut row = SessionRow {
         id: id.clone(),
         started_ms: first.at_ms,
@@ -125,7 +141,7 @@ fn row(id: &SessionId, entries: &[Entry]) -> Option<SessionRow> {
         cost_nano_usd: 0,
     };
     let mut titled = false;
-    for entry in entries {
+    for entry in log.entries() {
         let columns = entry.columns();
         row.tokens += columns.usage.total();
         row.cost_nano_usd += columns.cost_nano_usd.unwrap_or(0);
@@ -158,7 +174,7 @@ impl Store for Memory {
         after: Head,
         entries: Arc<[Entry]>,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        Box::pin(ready(self.write(claim, after, &entries)))
+        Box::pin(ready(self.write(claim, after, entries)))
     }
 
     fn read(
