@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use inspan_core::{budget::RESULT_BYTES_MAX, mask::Mask};
+use inspan_core::mask::Mask;
 
 /// Bytes that the line about what was left out may take.
 const NOTE_BYTES_MAX: usize = 64;
@@ -33,17 +33,6 @@ pub(super) struct Capped {
 }
 
 impl Capped {
-    /// Keeps the beginning and the end, [`RESULT_BYTES_MAX`] in all.
-    pub(super) fn ends() -> Self {
-        let half = RESULT_BYTES_MAX / 2;
-        Self::new(half, half - NOTE_BYTES_MAX)
-    }
-
-    /// Keeps the last `bytes_max` bytes only.
-    pub(super) fn end(bytes_max: usize) -> Self {
-        Self::new(0, bytes_max)
-    }
-
     fn new(head_max: usize, tail_max: usize) -> Self {
         Self { head_max, tail_max, head: Vec::new(), tail: VecDeque::new(), total: 0 }
     }
@@ -83,6 +72,29 @@ impl Capped {
         format!("{head}{break_before}[{left_out} bytes left out here]\n{tail}")
     }
 
+    fn head_kept(&self) -> usize {
+        if self.head_max == 0 { 0 } else { self.head_max + EDGE_BYTES }
+    }
+
+    fn tail_kept(&self) -> usize {
+        self.tail_max + EDGE_BYTES
+    }
+}
+
+/// What the output of a program needs.
+#[cfg(feature = "command")]
+impl Capped {
+    /// Keeps the beginning and the end, as many bytes as a result may have.
+    pub(super) fn ends() -> Self {
+        let half = inspan_core::budget::RESULT_BYTES_MAX / 2;
+        Self::new(half, half - NOTE_BYTES_MAX)
+    }
+
+    /// Keeps the last `bytes_max` bytes only.
+    pub(super) fn end(bytes_max: usize) -> Self {
+        Self::new(0, bytes_max)
+    }
+
     /// Whether more came than is kept.
     pub(super) fn is_cut(&self) -> bool {
         self.total > (self.head_max + self.tail_max) as u64
@@ -92,14 +104,6 @@ impl Capped {
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         self.head.extend(self.tail);
         self.head
-    }
-
-    fn head_kept(&self) -> usize {
-        if self.head_max == 0 { 0 } else { self.head_max + EDGE_BYTES }
-    }
-
-    fn tail_kept(&self) -> usize {
-        self.tail_max + EDGE_BYTES
     }
 }
 
@@ -138,6 +142,8 @@ fn without_cut_start(bytes: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use inspan_core::budget::RESULT_BYTES_MAX;
+
     use super::*;
 
     fn capped(mut capped: Capped, bytes: &[u8], chunk: usize) -> Capped {

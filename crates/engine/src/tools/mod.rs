@@ -1,12 +1,15 @@
 //! The tools that are part of Inspan, and those that are programs of the person's own.
 //!
-//! A built-in tool exists for an agent only where its folder lists it. Any program can be a tool:
-//! see [`command`].
+//! A built-in tool exists for an agent only where its folder lists it. With the feature `command`,
+//! any program can be a tool.
 
 pub(crate) mod cap;
+#[cfg(feature = "command")]
 pub mod command;
 pub mod echo;
+#[cfg(feature = "command")]
 mod process;
+#[cfg(feature = "command")]
 mod reap;
 
 use std::sync::Arc;
