@@ -22,7 +22,7 @@ pub(crate) struct Account<'a> {
 
 impl Account<'_> {
     /// The limit on the next reply's tokens after `cuts` cut replies in a row: never more than the
-    /// model can write, or than its window has room for.
+    /// model can write, than its window has room for, or than tokens and cost leave.
     pub(crate) fn output_tokens_max(&self, cuts: u32) -> u32 {
         let limit = self.config.limits.output_tokens_max;
         let wanted = if cuts == 0 { limit } else { limit.saturating_mul(CUT_RAISE_FACTOR) };
@@ -30,7 +30,25 @@ impl Account<'_> {
         let window = model.window_tokens_max.unwrap_or(u64::MAX);
         let room = window.saturating_sub(self.state.context.tokens_estimate()).max(1);
         let room = u32::try_from(room).unwrap_or(u32::MAX);
-        wanted.min(model.output_tokens_max.unwrap_or(u32::MAX)).min(room)
+        let wanted = wanted.min(model.output_tokens_max.unwrap_or(u32::MAX)).min(room);
+        let left = u32::try_from(self.left_to_write()).unwrap_or(u32::MAX);
+        wanted.min(left.max(self.closing_output_tokens()))
+    }
+
+    /// The tokens that a reply may have so that the closing call, which reads them, still fits.
+    fn left_to_write(&self) -> u64 {
+        let (spent, limits) = (&self.turn.spent, &self.config.limits);
+        let input = self.state.context.tokens_estimate().saturating_mul(2);
+        let taken = usage(input, self.closing_output_tokens().into());
+        let left =
+            |max: u64, spent: u64, taken: u64| max.saturating_sub(spent).saturating_sub(taken);
+        let of_tokens = limits.tokens_max.map(|max| left(max, spent.tokens, taken.total()) / 2);
+        let of_cost = limits.cost_max_nano_usd.and_then(|max| {
+            let price = self.config.model.price?;
+            let left = left(max, spent.cost_nano_usd, price.of(&taken));
+            left.checked_div(price.output.saturating_add(price.input))
+        });
+        of_tokens.into_iter().chain(of_cost).min().unwrap_or(u64::MAX)
     }
 
     fn time_ms(&self) -> u64 {

@@ -168,9 +168,7 @@ impl Now<'_> {
             return Some(words::limited_call(limit));
         }
         match &self.turn.phase {
-            Phase::Replied(ReplyStop::Length) => Some(words::cut_call(
-                self.account.output_tokens_max(self.turn.cuts.saturating_sub(1)),
-            )),
+            Phase::Replied(ReplyStop::Length) => Some(words::cut_call(self.turn.output_tokens_max)),
             Phase::Failed { failed, .. } if failed.class == ErrorClass::TimeLimit => {
                 Some(words::limited_call(Limit::Time))
             }
@@ -236,10 +234,12 @@ impl Now<'_> {
 
     fn next_round(&self) -> Action {
         if let Some(limit) = Limit::ALL.into_iter().find(|limit| self.account.is_reached(*limit)) {
-            return if !self.account.is_out_of_time() && self.account.closing_fits() {
+            return if self.account.is_out_of_time() {
+                end(limit.stop(), "")
+            } else if self.account.closing_fits() {
                 self.call_model(Some(limit), self.turn.round.max(1), 1)
             } else {
-                end(limit.stop(), "")
+                end(limit.stop(), words::NO_CLOSING)
             };
         }
         let near = Limit::ALL.into_iter().filter(|limit| !self.turn.told.contains(limit));

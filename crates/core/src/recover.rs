@@ -14,7 +14,7 @@ use crate::{
 
 /// When to try again after `error`, in milliseconds since 1970; `None` for never. `chance` in 0 to
 /// 1 spreads attempts of many clients: up to a quarter is taken off a wait of our own, up to a
-/// quarter added to one that the provider asked for.
+/// quarter added to one that the provider asked for, which counts where it is the longer one.
 pub fn retry_at_ms(state: &State, error: &ModelError, now_ms: i64, chance: f64) -> Option<i64> {
     let (turn, config) = (state.turn.as_ref()?, state.config.as_ref()?);
     let at = |wait_ms: u64| now_ms.saturating_add(i64::try_from(wait_ms).unwrap_or(i64::MAX));
@@ -25,13 +25,14 @@ pub fn retry_at_ms(state: &State, error: &ModelError, now_ms: i64, chance: f64) 
         return None;
     }
     let quarter = |wait_ms: u64| (wait_ms as f64 * 0.25 * chance.clamp(0.0, 1.0)) as u64;
+    let doubled = RETRY_WAIT_MS_FIRST << turn.failures.min(16);
+    let own_ms = doubled.min(RETRY_WAIT_MS_GROWN);
     Some(at(match error.retry_after_ms {
-        Some(asked_ms) => asked_ms.saturating_add(quarter(asked_ms.min(RETRY_WAIT_MS_GROWN))),
-        None => {
-            let doubled = RETRY_WAIT_MS_FIRST << turn.failures.min(16);
-            let wait_ms = doubled.min(RETRY_WAIT_MS_GROWN);
-            wait_ms - quarter(wait_ms)
+        // A server that says "at once" is asked no sooner than one that says nothing.
+        Some(asked_ms) if asked_ms >= own_ms => {
+            asked_ms.saturating_add(quarter(asked_ms.min(RETRY_WAIT_MS_GROWN)))
         }
+        _ => own_ms - quarter(own_ms),
     }))
 }
 

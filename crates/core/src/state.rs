@@ -46,7 +46,7 @@ pub struct State {
     /// How the last turn ended.
     pub ended: Option<TurnEnded>,
     /// What the last turn answered: the text of its last reply, with that of the replies before it
-    /// that were cut or paused. Empty when it ended without one.
+    /// that were paused, or cut in the middle of their text. Empty when it ended without one.
     pub answer: String,
     /// The tools that a person allowed for the whole session.
     pub allowed: BTreeSet<String>,
@@ -215,6 +215,7 @@ impl State {
             turn.spent.rounds += u32::from(ordinary);
             turn.round = started.round;
             turn.attempt = started.attempt;
+            turn.output_tokens_max = started.output_tokens_max;
             turn.closing = started.closing;
             turn.unread = false;
             if started.attempt == 1 && !goes_on(&turn.phase) {
@@ -245,17 +246,19 @@ impl State {
     fn replied(&mut self, replied: &ModelReplied, seq: u64) {
         let usage = &replied.reply.usage;
         self.spend(usage.total(), replied.cost_nano_usd, usage.estimated || usage.input.is_none());
-        let asked = self.turn.as_ref().map_or(0, |turn| match &turn.phase {
-            Phase::Asking(started) => started.output_tokens_max,
-            _ => 0,
-        });
+        let asked = self.turn.as_ref().map_or(0, |turn| turn.output_tokens_max);
         self.take_reply(&replied.reply, seq);
         let is_cut = replied.reply.stop == ReplyStop::Length;
         if is_cut {
             self.note(words::cut_reply(asked));
         }
         let stop = replied.reply.stop.clone();
+        let has_calls = replied.reply.parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
         self.on_turn(|turn| {
+            // What was cut in its calls is written anew.
+            if is_cut && has_calls {
+                turn.answer.clear();
+            }
             turn.failures = 0;
             turn.cuts = if is_cut { turn.cuts + 1 } else { 0 };
             turn.phase = Phase::Replied(stop);

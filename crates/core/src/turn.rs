@@ -26,6 +26,8 @@ pub struct Turn {
     pub round: u32,
     /// The attempt of the model call that was made last.
     pub attempt: u32,
+    /// The limit on the tokens of the reply that was asked for last.
+    pub output_tokens_max: u32,
     /// Failures of model calls in a row.
     pub failures: u32,
     /// Replies cut at their token limit in a row.
@@ -54,6 +56,7 @@ impl Turn {
             phase: Phase::Ready,
             round: 0,
             attempt: 0,
+            output_tokens_max: 0,
             failures: 0,
             cuts: 0,
             cancelled: false,

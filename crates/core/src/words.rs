@@ -23,6 +23,9 @@ pub const IMAGE_LOST: &str = "[image lost]";
 pub const IMAGE_FOLLOWS: &str = "[image: in the next message]";
 /// Told for a call that was cancelled.
 pub const CANCELLED: &str = "Cancelled by the user.";
+/// Told for a call that was cancelled while it ran and may have done something by then.
+pub const CANCELLED_IN_THE_MIDDLE: &str = "Cancelled by the user while it ran. It may have done \
+     some of its work: check before you try it again.";
 /// Told for a call whose outcome nobody knows.
 pub const UNKNOWN: &str = "Outcome unknown: the process that ran this call ended before it did. \
      It may or may not have happened. Check before you try it again.";
@@ -35,6 +38,10 @@ pub const UNREADABLE: &str =
 pub const BROKEN: &str = "Not run: this reply broke off before its end, so nothing of it ran.";
 /// Told for the calls of a refusal.
 pub const REFUSAL: &str = "Not run: the reply ended as a refusal.";
+/// Why a turn ended at a limit without a closing answer; for people.
+pub const NO_CLOSING: &str = "nothing of the limit is left for a closing answer";
+/// Told when a tool's own code broke down in the check of its arguments.
+pub const BROKE_DOWN: &str = "The tool itself broke down when it read them.";
 /// Why a question counts as answered with no.
 pub const NOBODY: &str = "nobody is there to be asked";
 

@@ -148,6 +148,20 @@ fn a_reply_was_cut_twice() {
 }
 
 #[test]
+fn what_was_cut_in_its_calls_is_no_part_of_the_answer() {
+    let mut log = Log::new();
+    log.prompt("Tell me a story.");
+    log.replied_as(ReplyStop::Length, &[text("I look first."), half_call("look")]);
+    log.replied(&[text("Once upon a time.")]);
+    assert_eq!(log.state.answer, "Once upon a time.");
+
+    log.prompt("Another one.");
+    log.replied_as(ReplyStop::Length, &[text("Once upon ")]);
+    log.replied(&[text("a time.")]);
+    assert_eq!(log.state.answer, "Once upon a time.");
+}
+
+#[test]
 fn a_reply_of_text_was_cut_once() {
     let mut log = Log::new();
     log.prompt("Tell me a story.");

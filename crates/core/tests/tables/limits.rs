@@ -106,7 +106,7 @@ fn tokens_with_a_reserve_for_the_closing_call() {
     log.replied(&[text("Enough.")]);
     log.is(r#"
         > prompt "Look."
-        ask model: round 1, attempt 1, reads 37, writes 8192 at most
+        ask model: round 1, attempt 1, reads 37, writes 413 at most
         wait
         > replied End: look({})
         judge call_5_0
@@ -135,11 +135,11 @@ fn tokens_without_room_for_a_closing_call() {
     round(&mut log, "look", "1");
     log.is(r#"
         > prompt "Look."
-        ask model: round 1, attempt 1, reads 37, writes 8192 at most
+        ask model: round 1, attempt 1, reads 37, writes 413 at most
         wait
         > replied End: look({})
         answer call_5_0 look not_run: "Not run: the limit on tokens was reached before it."
-        end tokens ""
+        end tokens "nothing of the limit is left for a closing answer"
         idle
         --------
         user: Look.
@@ -189,28 +189,28 @@ fn cost() {
     log.replied(&[text("That was dear.")]);
     log.is(r#"
         > prompt "Look."
-        ask model: round 1, attempt 1, reads 37, writes 8192 at most
+        ask model: round 1, attempt 1, reads 37, writes 737 at most
         wait
         > replied End: look({})
         judge call_5_0
         run call_5_0 look, attempt 1, key s/call_5_0, Pure []
         wait
         > finished call_5_0 ok: "1"
-        ask model: round 2, attempt 1, reads 551, writes 8192 at most
+        ask model: round 2, attempt 1, reads 551, writes 441 at most
         wait
         > replied End: look({})
         judge call_10_0
         run call_10_0 look, attempt 1, key s/call_10_0, Pure []
         wait
         > finished call_10_0 ok: "2"
-        ask model: round 3, attempt 1, reads 551, writes 8192 at most
+        ask model: round 3, attempt 1, reads 551, writes 316 at most
         wait
         > replied End: look({})
         judge call_15_0
         run call_15_0 look, attempt 1, key s/call_15_0, Pure []
         wait
         > finished call_15_0 ok: "3"
-        ask model: round 4, attempt 1, reads 551, writes 8192 at most
+        ask model: round 4, attempt 1, reads 551, writes 191 at most
         wait
         > replied End: look({})
         judge call_20_0
@@ -559,7 +559,7 @@ fn zero_is_zero() {
     log.prompt("Look.");
     log.is(r#"
         > prompt "Look."
-        end tokens ""
+        end tokens "nothing of the limit is left for a closing answer"
         idle
         --------
         user: Look.
@@ -572,7 +572,7 @@ fn zero_is_zero() {
     log.prompt("Look.");
     log.is(r#"
         > prompt "Look."
-        end cost ""
+        end cost "nothing of the limit is left for a closing answer"
         idle
         --------
         user: Look.

@@ -1,6 +1,6 @@
 //! What follows from a failed model call.
 
-use inspan_core::provider::ErrorClass;
+use inspan_core::{provider::ErrorClass, turn::Phase};
 
 use crate::log::{Log, text};
 
@@ -171,4 +171,23 @@ fn the_time_ends_while_it_waits() {
         --------
         user: Look.
     "#);
+}
+
+#[test]
+fn at_once_is_no_sooner_than_the_wait_of_our_own() {
+    let mut log = Log::new();
+    log.prompt("Look.");
+    let mut waits = Vec::new();
+    for asked_ms in [0, 0, 3_000, 0] {
+        log.failed(ErrorClass::RateLimited, Some(asked_ms));
+        let failed_ms = log.now_ms;
+        let Some(Phase::Failed { failed, .. }) = log.state.turn.as_ref().map(|turn| &turn.phase)
+        else {
+            panic!("{:?}", log.state.turn)
+        };
+        let wait_ms = failed.retry_at_ms.unwrap() - failed_ms;
+        waits.push(wait_ms);
+        log.later(wait_ms);
+    }
+    assert_eq!(waits, [500, 1_000, 3_000, 4_000]);
 }
