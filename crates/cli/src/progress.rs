@@ -9,6 +9,7 @@ use inspan_core::{
     message::{CallId, How},
     provider::Delta,
     state::State,
+    turn::Phase,
     words::{dollars, duration},
 };
 
@@ -28,7 +29,7 @@ const RUNNING_SHOWN_MS: i64 = 1_000;
 #[derive(Default)]
 pub(crate) struct Progress {
     text: Words,
-    /// What of the reply that came last was streamed to the terminal.
+    /// What of the reply that came last was streamed.
     streamed: String,
     /// The failure that was told last.
     failure: String,
@@ -43,15 +44,24 @@ struct Running {
 }
 
 impl Progress {
+    /// Begins with a turn that an earlier process left waiting for its next attempt.
+    pub(crate) fn resumed(&mut self, state: &State, now_ms: i64, out: &Out) {
+        if let Some(Phase::Failed { failed, .. }) = state.turn.as_ref().map(|turn| &turn.phase)
+            && failed.retry_at_ms.is_some_and(|at_ms| at_ms > now_ms)
+        {
+            self.failed(failed, now_ms, out);
+        }
+    }
+
     /// A piece of an answer.
     pub(crate) fn delta(&mut self, delta: &Delta, out: &Out) {
-        if let (Delta::Text(text), true) = (delta, out.is_terminal) {
+        if let Delta::Text(text) = delta {
             let ready = self.text.push(text);
             self.stream(&ready, out);
         }
     }
 
-    /// Whether all of `answer` was streamed to the terminal. Deltas may be lost.
+    /// Whether all of `answer` was streamed. Deltas may be lost.
     pub(crate) fn has_streamed(&self, answer: &str) -> bool {
         self.streamed.trim() == answer.trim()
     }

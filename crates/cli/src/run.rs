@@ -139,9 +139,10 @@ impl Record {
         let beside = PathBuf::from(beside);
         match File::create(&beside) {
             Ok(file) => Ok(Self { path: path.to_owned(), beside, file }),
-            Err(why) => {
-                Err(Failure::File { what: format!("the recording {}", path.display()), why })
-            }
+            Err(why) => Err(Failure::Usage(format!(
+                "the recording {} can't be written: {why}",
+                path.display()
+            ))),
         }
     }
 
@@ -235,6 +236,9 @@ impl Seen {
         is_on_the_terminal: bool,
     ) -> Result<u8, Failure> {
         let code = code_of(ended.stop, !self.denied.is_empty());
+        // What was said before a failure or a cancel is in the log; an answer it is not.
+        let is_answer = !matches!(ended.stop, Stop::Failed | Stop::Cancelled | Stop::Parked);
+        let answer = if is_answer { answer } else { "" };
         if args.json {
             let done = json::done(id, ended, answer, &self.denied, &self.spending, code);
             out.answer(&out.masked(&done));
@@ -300,6 +304,7 @@ impl Turn<'_> {
         let mut updates = session.updates(state.head.seq);
         let mut interrupts = Interrupts::new()?;
         let mut progress = Progress::default();
+        progress.resumed(&state, SystemClock.now_ms(), self.out);
         let mut seen = Seen::default();
         let is_new_prompt = prompt.is_some();
         match prompt {
@@ -322,7 +327,7 @@ impl Turn<'_> {
                         ended.abort();
                         return Ok((code_of(Stop::Cancelled, false), self.left(session)));
                     }
-                    session.submit(Command::Cancel).await;
+                    session.submit(Command::CancelSafely).await;
                     continue;
                 }
                 _ = seconds.tick() => {

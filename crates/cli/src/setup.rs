@@ -191,7 +191,7 @@ fn provider(url: &str, config: &Config, args: &DriveArgs) -> Result<Arc<dyn Prov
 fn replay(path: &Path, strict: bool, mask: Mask) -> Result<Arc<dyn Provider>, Failure> {
     let shown = path.display().to_string();
     let text = fs::read_to_string(path)
-        .map_err(|why| Failure::File { what: format!("the recording {shown}"), why })?;
+        .map_err(|why| Failure::Usage(format!("the recording {shown} can't be read: {why}")))?;
     let recording =
         Recording::read(&text).map_err(|why| Failure::Recording { path: shown, why })?;
     let out = Out::new(mask);

@@ -29,6 +29,15 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
         }
         head = entry.head();
     }
+    let rows = store.sessions(id.as_str(), 1).await?;
+    let written = rows.first().filter(|row| row.id == id).map_or(head.seq, |row| row.entries);
+    if written != head.seq {
+        return Err(Failure::Verify(format!(
+            "session {id}: its last entries are missing: {written} were written, {} are there, and \
+             those are as they were",
+            head.seq
+        )));
+    }
     let unknown = entries.iter().filter(|entry| matches!(entry.event, Event::Unknown(_))).count();
     let aside = match unknown {
         0 => String::new(),

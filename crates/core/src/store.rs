@@ -87,7 +87,7 @@ pub enum StoreError {
     #[error("there is a session {0} already")]
     SessionExists(SessionId),
     /// Another process (or another part of this one) writes it.
-    #[error("session {0} is in use by another process")]
+    #[error("session {0} is in use: another process, or another part of this one, drives it")]
     InUse(SessionId),
     /// The log has moved on, or the claim is an older one: nothing was written.
     #[error("the log of session {session} has moved on after entry {after}: nothing was written")]

@@ -29,12 +29,12 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     effects::{
-        AbortSignal, Clients, Done, ModelDone, ModelEnd, ask_model, for_the_log, run_tool,
+        AbortSignal, Clients, Done, Ending, ModelDone, ModelEnd, ask_model, for_the_log, run_tool,
         usage_estimated,
     },
     judge::judge,
     request::Rendered,
-    session::{Command, Setup},
+    session::{Command, Setup, Submitted},
     updates::{Tell, Update},
 };
 
@@ -44,7 +44,7 @@ pub(crate) struct Start {
     pub(crate) claim: Claim,
     pub(crate) state: State,
     pub(crate) tools: HashMap<String, Arc<dyn Tool>>,
-    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) commands: mpsc::Receiver<Submitted>,
     pub(crate) updates: Tell,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Driver {
     state: State,
     tools: Arc<HashMap<String, Arc<dyn Tool>>>,
     /// `None` when every handle of the session is gone.
-    commands: Option<mpsc::Receiver<Command>>,
+    commands: Option<mpsc::Receiver<Submitted>>,
     updates: Tell,
     /// Entries that are in the state and not yet on their way to the store.
     pending: Vec<Entry>,
@@ -71,7 +71,9 @@ pub(crate) struct Driver {
     announced: Vec<Announced>,
     commits: FuturesOrdered<Commit>,
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
-    abort: watch::Sender<Option<Abort>>,
+    abort: watch::Sender<Option<Ending>>,
+    /// The cancel waits for calls that can't be run again.
+    is_patient: bool,
     /// The last entry that clients were told.
     told: watch::Sender<u64>,
     rendered: Rendered,
@@ -93,6 +95,7 @@ impl Driver {
             commits: FuturesOrdered::new(),
             under_way: FuturesUnordered::new(),
             abort: watch::Sender::new(None),
+            is_patient: false,
             told: watch::Sender::new(0),
             rendered: Rendered::default(),
         }
@@ -126,7 +129,7 @@ impl Driver {
                 Action::AskPerson(asked) => self.record(asked),
                 Action::JudgeCall(call) => self.judge(&call).await?,
                 Action::ProbeTool(call) => self.probe(&call).await?,
-                Action::AbortEffects(why) => self.abort_all(why).await,
+                Action::AbortEffects(why) => self.abort_all(why).await?,
                 Action::Wait { until_ms } => self.wait(until_ms).await?,
                 Action::Idle if self.commands.is_some() => self.wait(None).await?,
                 Action::Idle => {
@@ -282,23 +285,31 @@ impl Driver {
         taken
     }
 
-    fn command(&mut self, command: Option<Command>) {
+    fn command(&mut self, submitted: Option<Submitted>) {
+        let Some(Submitted { command, receipt }) = submitted else {
+            self.commands = None;
+            return;
+        };
         match command {
-            None => self.commands = None,
-            Some(Command::Prompt(content, labels)) => {
+            Command::Prompt(content, labels) => {
                 self.record(PromptSubmitted { content, labels });
+                if let Some(receipt) = receipt {
+                    // Whoever asked for it may be gone.
+                    let _ = receipt.send(self.state.head.seq);
+                }
             }
-            Some(Command::Cancel) => {
+            cancel @ (Command::Cancel | Command::CancelSafely) => {
+                self.is_patient = matches!(cancel, Command::CancelSafely);
                 if self.state.turn.as_ref().is_some_and(|turn| !turn.cancelled) {
                     self.record(CancelRequested {});
                 }
             }
-            Some(Command::Wake) => {
+            Command::Wake => {
                 if self.state.turn.is_none() && self.state.parked.is_some() {
                     self.record(Woken { why: WokenWhy::Unparked });
                 }
             }
-            Some(Command::Answer { call, choice, why }) => {
+            Command::Answer { call, choice, why } => {
                 let open = self.state.call(&call);
                 if open.is_some_and(|open| matches!(open.status, CallStatus::Asked(_))) {
                     let by = AnsweredBy::Person;
@@ -455,7 +466,7 @@ impl Driver {
     }
 
     /// Ends everything under way and records how; what was announced and not begun ends too.
-    async fn abort_all(&mut self, why: Abort) {
+    async fn abort_all(&mut self, why: Abort) -> Result<(), StoreError> {
         for announced in std::mem::take(&mut self.announced) {
             match announced {
                 Announced::Tool(started) => {
@@ -471,11 +482,7 @@ impl Driver {
                 Announced::Model(_) => self.model_ended(ModelDone::none(why)),
             }
         }
-        self.abort.send_replace(Some(why));
-        while let Some(done) = self.under_way.next().await {
-            self.ended(done);
-        }
-        self.abort.send_replace(None);
+        self.end_effects(why).await?;
         // Only a damaged log holds more than was begun here: that ends, too.
         if self.state.is_asking() {
             self.model_ended(ModelDone::none(why));
@@ -485,6 +492,30 @@ impl Driver {
                 self.record(not_run(&open, How::Unknown, words::UNKNOWN));
             }
         }
+        Ok(())
+    }
+
+    /// Ends what is under way. While a patient cancel waits for a call, another one ends it.
+    async fn end_effects(&mut self, why: Abort) -> Result<(), StoreError> {
+        loop {
+            let is_patient = self.is_patient && why == Abort::Cancelled;
+            self.abort.send_replace(Some(Ending { why, is_patient }));
+            if is_patient {
+                self.flush().await?;
+            }
+            tokio::select! {
+                biased;
+                done = self.under_way.next() => match done {
+                    Some(done) => self.ended(done),
+                    None => break,
+                },
+                Some(commit) = self.commits.next(), if is_patient => self.publish(commit)?,
+                command = next_command(&mut self.commands), if is_patient => self.command(command),
+            }
+        }
+        self.abort.send_replace(None);
+        self.is_patient = false;
+        Ok(())
     }
 }
 
@@ -510,7 +541,7 @@ fn finished(started: &ToolStarted, how: How, result: ToolResult) -> ToolFinished
     }
 }
 
-async fn next_command(commands: &mut Option<mpsc::Receiver<Command>>) -> Option<Command> {
+async fn next_command(commands: &mut Option<mpsc::Receiver<Submitted>>) -> Option<Submitted> {
     match commands {
         Some(commands) => commands.recv().await,
         None => std::future::pending().await,

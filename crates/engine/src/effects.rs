@@ -1,7 +1,7 @@
 //! What is under way: model calls and tool calls as futures that end by themselves or by an abort,
 //! and always say how.
 
-use std::{borrow::Cow, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
 use inspan_core::{
@@ -10,6 +10,7 @@ use inspan_core::{
         EVIDENCE_BYTES_MAX, JSON_DEPTH_MAX, RESULT_BYTES_MAX, RESULT_PIECES_MAX, tokens_estimate,
     },
     decide::Abort,
+    effects::Repeat,
     event::{ToolFinished, ToolStarted},
     mask::Mask,
     message::{Content, How, ReplyPart, ReplyStop, ResultState, ToolResult, Usage},
@@ -54,24 +55,25 @@ pub(crate) enum ModelEnd {
     Aborted(Abort),
 }
 
-/// Tells everything that is under way to end.
-pub(crate) type AbortSignal = watch::Receiver<Option<Abort>>;
-
-async fn aborted(signal: &mut AbortSignal) -> Abort {
-    let why = signal.wait_for(Option::is_some).await.ok().and_then(|why| *why);
-    match why {
-        Some(why) => why,
-        // The driver is gone, and with it whoever polls this.
-        None => std::future::pending().await,
-    }
+/// Tells what is under way to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    pub(crate) why: Abort,
+    /// A call that can't be run again may come to its own end.
+    pub(crate) is_patient: bool,
 }
 
-/// `work` to its end, or the abort. What is done already counts as done.
-async fn or_abort<T>(work: impl Future<Output = T>, signal: &mut AbortSignal) -> Result<T, Abort> {
-    tokio::select! {
-        biased;
-        done = work => Ok(done),
-        why = aborted(signal) => Err(why),
+/// Where everything that is under way hears of its [`Ending`].
+pub(crate) type AbortSignal = watch::Receiver<Option<Ending>>;
+
+/// Waits for an ending; what `can_wait` hears of no patient one.
+async fn aborted(signal: &mut AbortSignal, can_wait: bool) -> Abort {
+    let concerns = |ending: &Option<Ending>| ending.is_some_and(|e| !(e.is_patient && can_wait));
+    let ending = signal.wait_for(concerns).await.ok().and_then(|ending| *ending);
+    match ending {
+        Some(ending) => ending.why,
+        // The driver is gone, and with it whoever polls this.
+        None => std::future::pending().await,
     }
 }
 
@@ -90,7 +92,7 @@ pub(crate) async fn ask_model(
         let event = tokio::select! {
             biased;
             event = stream.next() => event,
-            why = aborted(&mut signal) => break ModelEnd::Aborted(why),
+            why = aborted(&mut signal, false) => break ModelEnd::Aborted(why),
             () = clients.may_hear() => continue,
         };
         let Some(event) = event else { break ModelEnd::Failed(no_end()) };
@@ -196,7 +198,14 @@ pub(crate) async fn run_tool(
     let limit_ms = tool.spec().timeout_ms_max;
     let run = AssertUnwindSafe(async { tool.run(invocation).await }).catch_unwind();
     let timed = tokio::time::timeout(Duration::from_millis(limit_ms), run);
-    let (how, result) = match or_abort(timed, &mut signal).await {
+    let is_harmless = matches!(started.repeat, Repeat::Pure | Repeat::Idempotent);
+    // What is done already counts as done.
+    let ended = tokio::select! {
+        biased;
+        done = timed => Ok(done),
+        why = aborted(&mut signal, !is_harmless) => Err(why),
+    };
+    let (how, result) = match ended {
         Ok(Ok(Ok(Ok(result)))) => (How::Ok, result),
         Ok(Ok(Ok(Err(error)))) => {
             let text = format!("Failed: {}", error.message);
@@ -204,7 +213,10 @@ pub(crate) async fn run_tool(
         }
         Ok(Ok(Err(_))) => (How::Failed, ToolResult::text("Failed: the tool itself broke down.")),
         Ok(Err(_)) => (How::TimedOut, ToolResult::text(words::timed_out(limit_ms))),
-        Err(Abort::Cancelled) => (How::Cancelled, ToolResult::text(words::CANCELLED)),
+        Err(Abort::Cancelled) => {
+            let text = if is_harmless { words::CANCELLED } else { words::CANCELLED_IN_THE_MIDDLE };
+            (How::Cancelled, ToolResult::text(text))
+        }
         Err(Abort::OutOfTime) => (How::TimedOut, ToolResult::text(words::out_of_time())),
     };
     Done::Tool(ToolFinished {

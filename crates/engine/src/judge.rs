@@ -1,8 +1,14 @@
 //! What is asked before a tool runs: is there such a tool, do the arguments fit, do the gates
 //! agree.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
+use futures_util::FutureExt;
 use inspan_core::{
     Event,
     arguments::depth,
@@ -38,7 +44,9 @@ pub(crate) async fn judge(
     let Some(arguments) = open.arguments.clone() else {
         return not_run(&open, How::BadArguments, words::UNREADABLE).into();
     };
-    let checked = match tool.check(arguments) {
+    // Code of the program's own: what breaks down in it ends the call, not the session.
+    let checked = catch_unwind(AssertUnwindSafe(|| tool.check(arguments)));
+    let checked = match checked.unwrap_or_else(|_| Err(words::BROKE_DOWN.to_owned())) {
         Ok(checked) if depth(&checked) <= JSON_DEPTH_MAX => checked,
         Ok(_) => return not_run(&open, How::BadArguments, words::UNREADABLE).into(),
         Err(why) => {
@@ -58,10 +66,12 @@ pub(crate) async fn judge(
 async fn all_agree(gates: &[Arc<dyn Gate>], call: &GateCall) -> (String, Verdict) {
     let mut outcome = (String::new(), Verdict::Allow);
     for gate in gates {
-        let judged = tokio::time::timeout(Duration::from_millis(GATE_MS_MAX), gate.judge(call));
+        let judged = AssertUnwindSafe(async { gate.judge(call).await }).catch_unwind();
+        let judged = tokio::time::timeout(Duration::from_millis(GATE_MS_MAX), judged);
         let verdict = match judged.await {
-            Ok(Ok(verdict)) => verdict,
-            Ok(Err(why)) => Verdict::Deny(format!("the gate {} failed: {why}", gate.name())),
+            Ok(Ok(Ok(verdict))) => verdict,
+            Ok(Err(_)) => Verdict::Deny(format!("the gate {} itself broke down", gate.name())),
+            Ok(Ok(Err(why))) => Verdict::Deny(format!("the gate {} failed: {why}", gate.name())),
             Err(_) => Verdict::Deny(format!(
                 "the gate {} was not done after {}",
                 gate.name(),

@@ -15,7 +15,7 @@ use inspan_core::{
     tool::Tool,
 };
 use tokio::{
-    sync::{broadcast, mpsc},
+    sync::{broadcast, mpsc, oneshot},
     task::JoinHandle,
 };
 
@@ -86,7 +86,9 @@ pub enum SessionError {
     #[error("two tools are called `{0}`: rename one, or leave it out")]
     ToolTwice(String),
     /// A cost limit needs a price.
-    #[error("a cost limit needs the price of {0}: set it under `models`, or leave out the limit")]
+    #[error(
+        "a cost limit needs the price of {0}: set it (`models` in config.yaml, `.price(…)` in a program), or leave out the limit"
+    )]
     NoPrice(String),
 }
 
@@ -104,10 +106,20 @@ pub enum Command {
         /// Why, for the model; may be empty.
         why: String,
     },
-    /// Stop the open turn.
+    /// Stop the open turn at once: what runs is aborted.
     Cancel,
+    /// Stop the open turn at the next safe point: a call that can't be run again comes to its own
+    /// end first. A [`Command::Cancel`] meanwhile aborts it.
+    CancelSafely,
     /// Go on with a parked turn.
     Wake,
+}
+
+/// A command on its way to the driver.
+pub(crate) struct Submitted {
+    pub(crate) command: Command,
+    /// Hears the number of the entry that a prompt became.
+    pub(crate) receipt: Option<oneshot::Sender<u64>>,
 }
 
 /// A running session. Clones are further handles of the same; when all are gone, the driver
@@ -116,7 +128,7 @@ pub enum Command {
 pub struct Session {
     id: SessionId,
     store: Arc<dyn Store>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<Submitted>,
     /// Weak, so that updates end with the driver, whose store may fail while handles are held.
     updates: broadcast::WeakSender<Arc<Update>>,
 }
@@ -152,6 +164,7 @@ impl Session {
         setup.resolve()?;
         let claim = setup.store.claim(&id).await?;
         let state = fold(&*setup.store, &id).await?;
+        check_end(&*setup.store, &id, &state).await?;
         #[cfg(feature = "command")]
         if state.turn.is_some() {
             crate::tools::command::reap(&id).await;
@@ -193,12 +206,21 @@ impl Session {
     /// Hands a command to the driver. Answers to closed questions and the like change nothing.
     /// False when the driver is gone.
     pub async fn submit(&self, command: Command) -> bool {
-        self.commands.send(command).await.is_ok()
+        self.commands.send(Submitted { command, receipt: None }).await.is_ok()
+    }
+
+    /// Hands a prompt to the driver and gives the number of the entry that it became; `None` when
+    /// the driver is gone.
+    pub async fn prompt(&self, content: Vec<Content>, labels: Labels) -> Option<u64> {
+        let (receipt, received) = oneshot::channel();
+        let command = Command::Prompt(content, labels);
+        self.commands.send(Submitted { command, receipt: Some(receipt) }).await.ok()?;
+        received.await.ok()
     }
 
     /// Hands over a command without waiting. False when the driver is gone, or too many wait.
     pub fn try_submit(&self, command: Command) -> bool {
-        self.commands.try_send(command).is_ok()
+        self.commands.try_send(Submitted { command, receipt: None }).is_ok()
     }
 
     /// The updates after sequence number `after`; 0 for all.
@@ -208,6 +230,21 @@ impl Session {
             None => broadcast::channel(1).1,
         };
         Updates::new(self.store.clone(), self.id.clone(), after, live)
+    }
+}
+
+/// Refuses a log whose last entries are gone: nothing could be appended to it.
+async fn check_end(store: &dyn Store, id: &SessionId, state: &State) -> Result<(), StoreError> {
+    let rows = store.sessions(id.as_str(), 1).await?;
+    match rows.iter().find(|row| row.id == *id) {
+        Some(row) if row.entries != state.head.seq => Err(StoreError::Damaged {
+            what: format!("session {id}"),
+            why: format!(
+                "its last entries are missing: {} were written, {} are there",
+                row.entries, state.head.seq
+            ),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -232,12 +232,36 @@ async fn cancel_ends_running_tools_and_those_that_wait() {
             "GateJudged",
             "ToolStarted hangs 1",
             "CancelRequested",
-            "hangs cancelled: Cancelled by the user.",
+            "hangs cancelled: Cancelled by the user while it ran. It may have done some of its \
+             work: check before you try it again.",
             "after cancelled: Cancelled by the user.",
             "stop cancelled"
         ]
     );
     assert_eq!(witness.all(), ["begin hangs{}"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patient_cancel_waits_for_what_must_not_run_twice() {
+    let (witness, begun) = (Witness::default(), Arc::new(Notify::new()));
+    let world = World::new([Answer::calls(&[("hangs", json!({}))])]).tool(
+        Counting::new("hangs", Repeat::Once, Does::Hangs(begun.clone()), &witness)
+            .with(|spec| spec.timeout_ms_max = 1_000),
+    );
+    let (session, _ended) = world.start().await;
+    say(&session, "Go").await;
+    begun.notified().await;
+    session.submit(Command::CancelSafely).await;
+    let log = until_stop(&session).await;
+    assert_eq!(
+        in_short(&log)[5..],
+        [
+            "ToolStarted hangs 1",
+            "CancelRequested",
+            "hangs timed_out: Failed: it ran past its limit of 1s and was ended.",
+            "stop cancelled"
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -415,7 +439,8 @@ async fn what_can_not_start_says_why() {
     assert_eq!(
         error.map(|error| error.to_string()).as_deref(),
         Some(
-            "a cost limit needs the price of scripted://model: set it under `models`, or leave out the limit"
+            "a cost limit needs the price of scripted://model: set it (`models` in config.yaml, \
+             `.price(…)` in a program), or leave out the limit"
         )
     );
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     model::{calls, fine, says},
-    world::{ECHO, Ran, World},
+    world::{ECHO, Ran, Running, World, text},
 };
 
 const HI: &str = r#"{"text":"hi"}"#;
@@ -128,11 +128,15 @@ fn the_first_ctrl_c_stops_cleanly_and_keeps_what_was_said() {
         running.send(signal);
         let ran = running.finish();
         assert_eq!(ended(&ran), ("cancelled".to_owned(), 130, 130), "{}", ran.err);
-        let answer = ran.done()["answer"].as_str().unwrap_or_default().to_owned();
-        assert!(answer.starts_with("Once ") && !answer.ends_with("story."), "{answer}");
+        // What was said is in the log, and the model reads it again; an answer it is not.
+        assert_eq!(ran.done()["answer"], "");
+        let log = world.log(ran.id());
+        let replied = log.iter().find(|entry| entry["kind"] == "ModelReplied");
+        let said = text(&replied.expect("a reply")["body"]["reply"]["parts"][0]["text"]);
+        assert!(said.starts_with("Once ") && !said.ends_with("story."), "{said}");
         world.goes_on(ran.id());
         let sent = server.received().pop().map(|request| request.text()).unwrap_or_default();
-        assert!(sent.contains(answer.trim_end()), "{sent}");
+        assert!(sent.contains(said.trim_end()), "{sent}");
     }
 }
 
@@ -144,7 +148,7 @@ tools:
   hold:
     description: Holds on.
     command: [sh, hold.sh]
-    repeat: once
+    repeat: idempotent
 ";
 
 const HOLD: &str = "\
@@ -168,6 +172,70 @@ fn ctrl_c_ends_the_tools() {
     assert_eq!(ended(&ran), ("cancelled".to_owned(), 130, 130), "{}", ran.err);
     let rest = std::io::read_to_string(held).expect("the end of the tool");
     assert_eq!(rest, "");
+    world.goes_on(ran.id());
+}
+
+/// A tool that must not run twice, and ends when the pipe `gate` says so.
+const CAREFUL: &str = "\
+name: careful
+model: anthropic://claude-scripted
+tools:
+  hold:
+    description: Holds on.
+    command: [sh, hold.sh]
+    repeat: once
+";
+
+const UNTIL: &str = "\
+exec 3>alive
+echo held >&3
+read last <gate
+echo \"$last\"
+";
+
+/// A run in the middle of such a call, cancelled once.
+fn cancelled_in_a_call(world: &World) -> (Running, std::fs::File) {
+    let alive = world.pipe("alive");
+    let mut running = world.start("Hold on.", &[]);
+    let mut held = std::fs::File::open(alive).expect("a pipe");
+    let mut line = [0; 5];
+    std::io::Read::read_exact(&mut held, &mut line).expect("a line");
+    running.send(Signal::INT);
+    running.read_entry("CancelRequested");
+    (running, held)
+}
+
+#[test]
+fn the_first_ctrl_c_waits_for_a_call_that_must_not_run_twice() {
+    let server = Server::start([calls("hold", "{}"), fine()]);
+    let world = World::at(&server).with_agent(CAREFUL).with_file("hold.sh", UNTIL);
+    let gate = world.pipe("gate");
+    let (running, _held) = cancelled_in_a_call(&world);
+    std::fs::write(gate, "let go\n").expect("a pipe");
+    let ran = running.finish();
+    assert_eq!(ended(&ran), ("cancelled".to_owned(), 130, 130), "{}", ran.err);
+    let log = world.log(ran.id());
+    let finished = log.iter().find(|entry| entry["kind"] == "ToolFinished").expect("a result");
+    let told = (&finished["body"]["how"], &finished["body"]["result"]["content"][0]["text"]);
+    assert_eq!(told, (&json!("ok"), &json!("let go\n")));
+    world.goes_on(ran.id());
+}
+
+#[test]
+fn the_second_ctrl_c_ends_it() {
+    let server = Server::start([calls("hold", "{}"), fine()]);
+    let world = World::at(&server).with_agent(CAREFUL).with_file("hold.sh", UNTIL);
+    let _gate = world.pipe("gate");
+    let (running, held) = cancelled_in_a_call(&world);
+    running.send(Signal::INT);
+    let ran = running.finish();
+    assert_eq!(ran.code, 130, "{}", ran.err);
+    assert_eq!(std::io::read_to_string(held).expect("the end of the tool"), "");
+    let resumed = world.inspan(&["resume", ran.id()]);
+    assert_eq!((resumed.code, resumed.out.as_str()), (130, ""), "{}", resumed.err);
+    let log = world.log(ran.id());
+    let finished = log.iter().find(|entry| entry["kind"] == "ToolFinished").expect("a result");
+    assert_eq!(finished["body"]["how"], "unknown");
     world.goes_on(ran.id());
 }
 

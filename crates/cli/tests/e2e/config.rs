@@ -48,8 +48,8 @@ fn a_cost_limit_needs_a_price() {
     refused(
         &world,
         &["--cost-max-usd", "1"],
-        "a cost limit needs the price of anthropic://claude-scripted: set it under `models`, or \
-         leave out the limit",
+        "a cost limit needs the price of anthropic://claude-scripted: set it (`models` in \
+         config.yaml, `.price(…)` in a program), or leave out the limit",
     );
     assert_eq!(server.received().len(), 0);
 }

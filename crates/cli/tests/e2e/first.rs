@@ -215,13 +215,13 @@ fn recordings_that_cant_be_played_are_told() {
     world.write("work/empty.jsonl", "");
     world.write("work/other.jsonl", "{\"seq\":1}\n");
     let table = [
-        ("missing.jsonl", 1, "error: the recording missing.jsonl: No such file or directory"),
-        ("empty.jsonl", 2, "error: empty.jsonl: it holds no reply of a model"),
-        ("other.jsonl", 2, "error: other.jsonl: line 1 is no entry of a log: missing field"),
+        ("missing.jsonl", "error: the recording missing.jsonl can't be read: No such file or"),
+        ("empty.jsonl", "error: empty.jsonl: it holds no reply of a model"),
+        ("other.jsonl", "error: other.jsonl: line 1 is no entry of a log: missing field"),
     ];
-    for (file, code, told) in table {
+    for (file, told) in table {
         let ran = world.run("Hello", &["--replay", file]);
-        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{}", ran.err);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
         assert!(ran.err.starts_with(told), "{told} in {}", ran.err);
     }
     let ran = world.run("Hello", &["--replay", &example("demo.jsonl")]);

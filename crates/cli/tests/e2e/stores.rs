@@ -153,7 +153,8 @@ fn two_processes_on_one_session() {
     let id = first.id();
     first.read_entry("RoundStarted");
     server.wait_for(1);
-    let told = "error: session ID is in use by another process\n";
+    let told =
+        "error: session ID is in use: another process, or another part of this one, drives it\n";
     failed(&world, &world.run("And me?", &["--session", &id]), 1, told);
     failed(&world, &world.inspan(&["resume", &id]), 1, told);
     let shown = world.inspan(&["show", &id]);
