@@ -6,14 +6,21 @@ use inspan_core::{
     Entry, Event,
     event::Head,
     gate::BoxFuture,
+    hash::Hash,
     store::{Claim, SessionId, SessionRow, Store, StoreError},
 };
+
+use crate::recording::text_of;
 
 /// Entries read at once from the store inside.
 const ENTRIES_READ_MAX: usize = 256;
 
-/// Another store that also writes each session as a recording, `ID.jsonl` in a folder, whenever a
-/// turn ends. What a file held before is replaced.
+/// Characters of the first prompt in the name of a recording.
+const NAME_CHARS_MAX: usize = 40;
+
+/// Another store that also writes each session as a recording into a folder, whenever a turn ends.
+/// A recording is named by the session's first prompt and the hash of what it began with
+/// (`where-is-my-order-1b2c3d4.jsonl`), so that one that is made again takes the place of the old.
 pub struct Recorder<S> {
     inner: Arc<S>,
     folder: PathBuf,
@@ -49,8 +56,9 @@ impl<S: Store + 'static> Store for Recorder<S> {
             (self.inner.clone(), self.folder.clone(), claim.session.clone());
         Box::pin(async move {
             append.await?;
-            let lines = lines(&*inner, &session).await?;
-            let path = folder.join(format!("{session}.jsonl"));
+            let log = log(&*inner, &session).await?;
+            let lines: String = log.iter().map(|entry| entry.to_line() + "\n").collect();
+            let path = folder.join(format!("{}.jsonl", name(&log)));
             fs::create_dir_all(&folder).and_then(|()| fs::write(&path, lines)).map_err(|why| {
                 let what = format!("the recording {}", path.display());
                 StoreError::NotWritable { what, why: why.to_string() }
@@ -76,13 +84,34 @@ impl<S: Store + 'static> Store for Recorder<S> {
     }
 }
 
-/// A session's log as JSON lines.
-async fn lines(store: &impl Store, session: &SessionId) -> Result<String, StoreError> {
-    let (mut lines, mut after) = (String::new(), 0);
+async fn log(store: &impl Store, session: &SessionId) -> Result<Vec<Entry>, StoreError> {
+    let mut log: Vec<Entry> = Vec::new();
     loop {
-        let entries = store.read(session, after, ENTRIES_READ_MAX).await?;
-        let Some(last) = entries.last() else { return Ok(lines) };
-        after = last.seq;
-        entries.iter().for_each(|entry| lines += &(entry.to_line() + "\n"));
+        let after = log.last().map_or(0, |entry| entry.seq);
+        let more = store.read(session, after, ENTRIES_READ_MAX).await?;
+        if more.is_empty() {
+            return Ok(log);
+        }
+        log.extend(more);
     }
+}
+
+/// The name of a log's recording: the same for a session that begins in the same way.
+fn name(log: &[Entry]) -> String {
+    let (mut prompt, mut system) = (String::new(), String::new());
+    for entry in log {
+        match &entry.event {
+            Event::SessionConfigured(e) => system.clone_from(&e.system),
+            Event::PromptSubmitted(e) => {
+                prompt = text_of(&e.content);
+                break;
+            }
+            _ => {}
+        }
+    }
+    let hash = Hash::of(&[system.as_bytes(), prompt.as_bytes()]).to_string();
+    let words = prompt.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
+    let words = words.get(..NAME_CHARS_MAX).unwrap_or(&words).trim_end_matches('-');
+    format!("{words}-{}", hash.get(..7).unwrap_or_default())
 }

@@ -21,6 +21,8 @@ pub struct Memory(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
+    /// Logs that nobody writes and that are kept all the same; `None` for all.
+    idle_max: Option<usize>,
     logs: BTreeMap<SessionId, Log>,
     blobs: HashMap<Hash, Arc<[u8]>>,
 }
@@ -51,10 +53,30 @@ impl Log {
     }
 }
 
+impl Kept {
+    fn forget(&mut self) {
+        let Some(idle_max) = self.idle_max else { return };
+        let idle = self.logs.values().filter(|log| !log.claimed).count();
+        let mut over = idle.saturating_sub(idle_max);
+        self.logs.retain(|_, log| {
+            let goes = !log.claimed && over > 0;
+            over -= usize::from(goes);
+            !goes
+        });
+    }
+}
+
 impl Memory {
     /// An empty store.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A store that forgets: of the logs that nobody writes any more, it keeps those of the
+    /// `idle_max` sessions whose identifiers come last, which are the newest.
+    pub fn keeping(idle_max: usize) -> Self {
+        let kept = Kept { idle_max: Some(idle_max), ..Kept::default() };
+        Self(Arc::new(Mutex::new(kept)))
     }
 
     /// No code of ours panics while it holds the lock, so a poisoned one is as good as any.
@@ -121,9 +143,11 @@ struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(log) = self.memory.kept().logs.get_mut(&self.session) {
+        let mut kept = self.memory.kept();
+        if let Some(log) = kept.logs.get_mut(&self.session) {
             log.claimed = false;
         }
+        kept.forget();
     }
 }
 

@@ -52,8 +52,8 @@ impl Sqlite {
     /// # Errors
     /// [`StoreError::Newer`], [`StoreError::Damaged`] or [`StoreError::NotWritable`], each with
     /// the file and what to do; nothing was changed then.
-    pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        let place = Arc::new(Place::new(path)?);
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let place = Arc::new(Place::new(path.as_ref())?);
         let connection = open::open(&place).await?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)
