@@ -1,6 +1,6 @@
 //! An agent: a model, tools, gates and limits, as one value.
 
-use std::{any::Any, future::Future, sync::Arc, time::Duration};
+use std::{any::Any, fmt, future::Future, sync::Arc, time::Duration};
 
 use futures_util::stream;
 use inspan_core::{
@@ -33,6 +33,9 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
 /// Entries read at once from the store.
 const ENTRIES_READ_MAX: usize = 256;
 
+/// Sessions whose logs an agent without a store of its own keeps when nobody writes them.
+const SESSIONS_KEPT_MAX: usize = 64;
+
 /// An agent. A value like any other: clones are cheap and share the store.
 ///
 /// It needs a tokio runtime and brings none. Nothing is printed, and no file is touched that the
@@ -62,33 +65,27 @@ impl Agent {
     /// The model's URL is none, or there is no key: the error says what to set.
     #[cfg(feature = "providers")]
     pub fn new(model: &str) -> Result<Self, Error> {
-        use inspan_providers::{Server, built_in, connect, environment, known};
+        use inspan_providers::{Server, built_in, connect, environment};
         let servers = built_in(&environment());
         Server::find(model, &servers)?.0.check_key()?;
-        let mut agent = Self::with_provider(connect(model, &servers, None)?);
-        if let Some(known) = known(model) {
-            agent.model.window_tokens_max = Some(known.window_tokens_max);
-            agent.model.output_tokens_max = Some(known.output_tokens_max);
-            agent.model.price = Some(known.price);
-        }
-        Ok(agent)
+        Ok(Self::with_provider(connect(model, &servers, None)?))
     }
 
-    /// An agent with a model of your own, or one from `inspan_providers::connect`. Nothing is read
-    /// from anywhere.
+    /// An agent with a model of your own, or one from `inspan::providers::connect`. Nothing is read
+    /// from anywhere. Prices and windows of well-known models are known by their URL.
     pub fn with_provider(provider: impl Provider + 'static) -> Self {
         // An issuer is the model's URL and where its server is.
         let issuer = provider.issuer();
         let url = issuer.split_once(" at ").map_or(issuer, |(url, _)| url).to_owned();
         Self {
+            model: model_of(url),
             provider: Arc::new(provider),
-            model: ModelRef { url, window_tokens_max: None, output_tokens_max: None, price: None },
             name: String::new(),
             system: String::new(),
             tools: Vec::new(),
             gates: Vec::new(),
             limits: Limits::call(),
-            store: Arc::new(Memory::new()),
+            store: Arc::new(Memory::keeping(SESSIONS_KEPT_MAX)),
             shared: Shared::default(),
             mask: Mask::default(),
             asker: None,
@@ -124,7 +121,9 @@ impl Agent {
     /// refuses.
     ///
     /// Takes a closure or function `Fn(&GateCall) -> Verdict`, an `async` one
-    /// `Fn(GateCall) -> Verdict`, either with a `Result` of a verdict, or what implements [`Gate`].
+    /// `Fn(GateCall) -> Verdict` (which owns the call: it may wait), either with a `Result` of a
+    /// verdict, or what implements [`Gate`]. An `async` closure that captures something clones it:
+    /// `move |call: GateCall| { let pool = pool.clone(); async move { … } }`.
     pub fn gate<Form>(mut self, gate: impl IntoGate<Form>) -> Self {
         self.gates.push(gate.into_gate());
         self
@@ -149,7 +148,15 @@ impl Agent {
         self
     }
 
-    /// Where logs are kept; in memory if not set. An `Arc` of a store can be shared.
+    /// The size of the model's window in tokens. That of well-known models is known.
+    pub fn window_tokens_max(mut self, window_tokens_max: u64) -> Self {
+        self.model.window_tokens_max = Some(window_tokens_max);
+        self
+    }
+
+    /// Where logs are kept. If not set, in memory: those of the sessions that are open, and of the
+    /// last 64 that are not ([`Memory::keeping`](crate::Memory::keeping)). An `Arc` of a store can
+    /// be shared.
     pub fn store(mut self, store: impl Store + 'static) -> Self {
         self.store = Arc::new(store);
         self
@@ -281,5 +288,31 @@ impl Agent {
                 sandbox: "none".to_owned(),
             },
         }
+    }
+}
+
+/// What is known of a model.
+fn model_of(url: String) -> ModelRef {
+    #[cfg(feature = "providers")]
+    if let Some(known) = inspan_providers::known(&url) {
+        return ModelRef {
+            window_tokens_max: Some(known.window_tokens_max),
+            output_tokens_max: Some(known.output_tokens_max),
+            price: Some(known.price),
+            url,
+        };
+    }
+    ModelRef { url, window_tokens_max: None, output_tokens_max: None, price: None }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools: Vec<String> = self.tools.iter().map(|tool| tool.spec().name.clone()).collect();
+        f.debug_struct("Agent")
+            .field("name", &self.name)
+            .field("model", &self.model.url)
+            .field("tools", &tools)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
     }
 }

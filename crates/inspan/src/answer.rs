@@ -4,8 +4,6 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use inspan_core::event::Stop;
-
 use crate::{agent::Agent, error::Error, schema, session::Session};
 
 impl Agent {
@@ -26,7 +24,7 @@ impl Agent {
 
 impl Session {
     /// Asks for a value. The model is told the JSON Schema of `T`, may use its tools first, and has
-    /// to answer with JSON: as the whole text, or in the one fenced block of it. An answer that
+    /// to answer with JSON: as the whole text, or in a fenced block of it. An answer that
     /// does not fit is sent back once with what is wrong. Works with every model.
     ///
     /// # Errors
@@ -41,7 +39,7 @@ impl Session {
             prompt.into(),
             schema::of::<T>()
         );
-        let text = self.answer(prompt).await?;
+        let text = self.say(prompt).await?.answer()?;
         let why = match read(&text) {
             Ok(answer) => return Ok(answer),
             Err(why) => why,
@@ -49,40 +47,48 @@ impl Session {
         let again = format!(
             "Your answer does not fit the schema: {why}\nAnswer again, with the whole JSON only."
         );
-        let text = self.answer(again).await?;
+        let text = self.say(again).await?.answer()?;
         read(&text).map_err(|why| Error::Answer { text, why })
-    }
-
-    async fn answer(&self, prompt: String) -> Result<String, Error> {
-        let done = self.say(prompt).await?;
-        match done.stop {
-            Stop::End => Ok(done.text),
-            stop => Err(Error::Stopped { stop, detail: done.detail }),
-        }
     }
 }
 
-/// Reads the value out of an answer.
+/// Reads the value out of an answer: the whole text, or what its fences enclose.
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    let json = fenced(text).unwrap_or(text).trim();
-    let value: Value =
-        serde_json::from_str(json).map_err(|why| format!("it is not JSON: {why}"))?;
+    let whole = serde_json::from_str(text.trim());
+    let value: Value = match (whole, fenced(text)) {
+        (Ok(value), _) => value,
+        (Err(_), Some(json)) => serde_json::from_str(json.trim()).map_err(not_json)?,
+        (Err(why), None) => return Err(not_json(why)),
+    };
     schema::read(value).map_err(|why| why.strip_prefix(": ").unwrap_or(&why).to_owned())
 }
 
-/// What stands in the one fenced block of a text; `None` when there is no such block, or more than
-/// one.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn not_json(why: serde_json::Error) -> String {
+    format!("it is not JSON: {why}")
+}
+
+/// What stands between the first line that begins a block and the last fence: there may be fences
+/// in the values.
 fn fenced(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("```")?;
-    let (inside, after) = rest.split_once("```")?;
+    let (inside, _) = rest.rsplit_once("```")?;
     // The first line may name the language.
-    let (_, inside) = inside.split_once('\n')?;
-    (!after.contains("```")).then_some(inside)
+    Some(inside.split_once('\n')?.1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fences_in_a_value_are_part_of_it() {
+        let value = "[\"```sh\\nls\\n```\", \"```\"]";
+        for text in [value.to_owned(), format!("Here:\n```json\n{value}\n```\nBye.")] {
+            let read = read::<Vec<String>>(&text);
+            assert_eq!(read, Ok(vec!["```sh\nls\n```".to_owned(), "```".to_owned()]), "{text}");
+        }
+    }
 
     #[test]
     fn json_is_the_whole_text_or_the_one_block() {
@@ -93,7 +99,7 @@ mod tests {
             ("Here it is:\n```\n[1]\n```\nBye.", Ok(vec![1])),
             (
                 "```\n[1]\n```\n```\n[2]\n```",
-                Err("it is not JSON: expected value at line 1 column 1"),
+                Err("it is not JSON: trailing characters at line 2 column 1"),
             ),
             ("One", Err("it is not JSON: expected value at line 1 column 1")),
             ("[1, -1]", Err("/1: invalid value: integer `-1`, expected u32")),

@@ -1,6 +1,6 @@
 //! The parts of the loop as plain values, for those who write it themselves.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use futures_util::StreamExt;
 use inspan_core::{
@@ -51,9 +51,9 @@ impl Conversation {
         conversation
     }
 
-    /// Tells the model of one more tool.
-    pub fn tool(mut self, tool: &dyn Tool) -> Self {
-        self.tools.push(tool.spec());
+    /// Tells the model of these tools.
+    pub fn tools(mut self, tools: &Tools) -> Self {
+        self.tools.extend(tools.tools.iter().map(|tool| tool.spec()));
         self
     }
 
@@ -123,32 +123,63 @@ pub async fn chat(
     })
 }
 
-/// Checks a call's arguments and runs it, without gates and without a limit on its time.
-pub async fn run_call(tool: &dyn Tool, call: &ToolCall) -> CallResult {
-    let not_run = |text: &str| CallResult {
-        call: call.id.clone(),
-        name: call.name.clone(),
-        how: How::BadArguments,
-        result: ToolResult::text(text),
-    };
-    let Some(arguments) = arguments::read(&call.arguments) else {
-        return not_run(words::UNREADABLE);
-    };
-    let arguments = match tool.check(arguments) {
-        Ok(arguments) => arguments,
-        Err(why) => return not_run(&words::bad_arguments(&why)),
-    };
-    // There is no session; its number keeps the keys of two conversations apart.
-    let session = SessionId::from_u128(Uuid::now_v7().as_u128());
-    let invocation = Invocation {
-        key: format!("{session}/{}", call.id),
-        session,
-        call: call.id.clone(),
-        attempt: 1,
-        arguments,
-        shared: Shared::default(),
-    };
-    result_of(call, tool.run(invocation).await)
+/// The tools of a loop that is written by hand, and what they are lent.
+#[derive(Clone, Default)]
+pub struct Tools {
+    tools: Vec<Arc<dyn Tool>>,
+    shared: Shared,
+}
+
+impl Tools {
+    /// One tool; [`Tools::and`] adds more.
+    pub fn new(tool: impl Tool + 'static) -> Self {
+        Self::default().and(tool)
+    }
+
+    /// One more tool.
+    pub fn and(mut self, tool: impl Tool + 'static) -> Self {
+        self.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Lends a value to them, which they find by its type:
+    /// [`Context::shared`](crate::Context::shared).
+    pub fn shared<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.shared.insert(value);
+        self
+    }
+
+    /// Finds the tool of a call, checks the arguments and runs it, without gates and without a
+    /// limit on its time. What is wrong with the call is its result, for the model.
+    pub async fn run(&self, call: &ToolCall) -> CallResult {
+        let not_run = |how: How, text: &str| CallResult {
+            call: call.id.clone(),
+            name: call.name.clone(),
+            how,
+            result: ToolResult::text(text),
+        };
+        let Some(tool) = self.tools.iter().find(|tool| tool.spec().name == call.name) else {
+            return not_run(How::UnknownTool, &words::unknown_tool(&call.name, &[]));
+        };
+        let Some(arguments) = arguments::read(&call.arguments) else {
+            return not_run(How::BadArguments, words::UNREADABLE);
+        };
+        let arguments = match tool.check(arguments) {
+            Ok(arguments) => arguments,
+            Err(why) => return not_run(How::BadArguments, &words::bad_arguments(&why)),
+        };
+        // There is no session; its number keeps the keys of two conversations apart.
+        let session = SessionId::from_u128(Uuid::now_v7().as_u128());
+        let invocation = Invocation {
+            key: format!("{session}/{}", call.id),
+            session,
+            call: call.id.clone(),
+            attempt: 1,
+            arguments,
+            shared: self.shared.clone(),
+        };
+        result_of(call, tool.run(invocation).await)
+    }
 }
 
 /// What the model is told of a call that ran.

@@ -9,7 +9,10 @@ use inspan_core::{
     store::SessionId,
 };
 
-/// A turn that has ended.
+use crate::error::Error;
+
+/// A turn that has ended. [`Done::answer`] gives its answer, or an error that says why there is
+/// none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
     /// The answer: the text of the last reply.
@@ -30,6 +33,17 @@ pub struct Done {
 }
 
 impl Done {
+    /// The answer of a turn that ended with one.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`]: it ended in another way, which the error tells.
+    pub fn answer(self) -> Result<String, Error> {
+        match self.stop {
+            Stop::End => Ok(self.text),
+            stop => Err(Error::Stopped { stop, detail: self.detail }),
+        }
+    }
+
     /// The tool calls among the steps.
     pub fn tools(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().filter(|step| step.kind == StepKind::Tool)

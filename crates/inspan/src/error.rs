@@ -1,11 +1,16 @@
 //! What keeps an agent from running.
 
+use std::fmt;
+
 use inspan_core::{event::Stop, store::StoreError};
 use inspan_engine::SessionError;
 
 /// What kept an agent from running, or an answer from being what was asked for. A turn that ended
 /// in another way than with an answer is none: see [`Done::stop`](crate::Done::stop).
-#[derive(Debug, thiserror::Error)]
+///
+/// Its `Debug` form is the text of its `Display`, so that a `main` that returns it says something
+/// that can be read.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The model can't be asked at all.
@@ -47,6 +52,12 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 fn after_colon(detail: &str) -> String {

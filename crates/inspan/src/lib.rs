@@ -31,16 +31,27 @@
 //! # let model = ScriptedModel::new([Answer::calls(&calls), Answer::text("In Lisbon.")]);
 //! # let agent = Agent::with_provider(model).tool(weather);
 //! let done = agent.act("Is it warmer in Lisbon or Porto?").await?;
-//! assert_eq!(done.text, "In Lisbon.");
-//! assert_eq!(done.stop, inspan::Stop::End);
 //! for step in done.tools() {
 //!     println!("{step}"); // weather({"city":"Lisbon"}) ok: 21 °C
 //! }
+//! assert_eq!(done.answer()?, "In Lisbon.");
 //! # Ok(()) }
 //! ```
 //!
 //! A turn that ends at a limit, is cancelled, or whose provider fails, is a [`Done`] too, with
-//! another [`Done::stop`]. [`Error`] is for what kept it from running.
+//! another [`Done::stop`]; [`Done::answer`] makes an error of it. [`Error`] is for what kept it from
+//! running.
+//!
+//! Beside `inspan`, a program needs tokio, and for types of its own in tools and answers serde and
+//! schemars:
+//!
+//! ```toml
+//! [dependencies]
+//! inspan = "0.1"
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! serde = { version = "1", features = ["derive"] }
+//! schemars = "1"
+//! ```
 //!
 //! # Tools
 //!
@@ -149,11 +160,11 @@
 //! # By hand
 //!
 //! Those who write the loop themselves take the parts: [`Conversation`] is what a model is asked,
-//! [`chat`] asks once, [`run_call`] runs a call. No log, no gates, no limits, no further attempts.
+//! [`chat`] asks once, [`Tools`] run a call. No log, no gates, no limits, no further attempts.
 //!
 //! ```
 //! # use inspan::{testing::{Answer, ScriptedModel}, tool};
-//! use inspan::{Conversation, chat, run_call};
+//! use inspan::{Conversation, Tools, chat};
 //! # /// Gives back its text.
 //! # #[tool(effects(), repeat = pure)]
 //! # fn echo(text: String) -> String { text }
@@ -161,7 +172,8 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let calls = [("echo", serde_json::json!({"text": "hi"}))];
 //! # let model = ScriptedModel::new([Answer::calls(&calls), Answer::text("It said hi.")]);
-//! let mut conversation = Conversation::new("Let the echo say hi.").tool(&echo);
+//! let tools = Tools::new(echo);
+//! let mut conversation = Conversation::new("Let the echo say hi.").tools(&tools);
 //! let answer = loop {
 //!     let reply = chat(&model, &conversation).await?;
 //!     let (calls, text) = (reply.calls().cloned().collect::<Vec<_>>(), reply.text());
@@ -170,7 +182,7 @@
 //!         break text;
 //!     }
 //!     for call in &calls {
-//!         conversation.push_results([run_call(&echo, call).await]);
+//!         conversation.push_results([tools.run(call).await]);
 //!     }
 //! };
 //! assert_eq!(answer, "It said hi.");
@@ -219,7 +231,7 @@ pub mod __private {
 }
 
 pub use agent::Agent;
-pub use by_hand::{Conversation, chat, result_of, run_call};
+pub use by_hand::{Conversation, Tools, chat, result_of};
 pub use context::{Cancellation, Context};
 pub use done::{Done, Step, StepKind};
 pub use error::Error;
@@ -238,7 +250,7 @@ pub use inspan_core::{
     store::{SessionId, Store, StoreError},
     tool::{Invocation, Tool, ToolError, ToolSpec},
 };
-pub use inspan_engine::Update;
+pub use inspan_engine::{SessionError, Update};
 #[cfg(feature = "providers")]
 pub use inspan_providers as providers;
 pub use inspan_store::Memory;
@@ -261,8 +273,12 @@ pub use session::Session;
 ///   ``/city: invalid type: integer `3`, expected a string``.
 /// - **Context**: a `&`[`Context`] parameter is no argument.
 /// - **Result**: a `String` is told to the model as it is, a [`ToolResult`] too, everything else
-///   that has `serde::Serialize` as JSON. In a `Result` (spelled so), the error is a [`ToolError`],
-///   which `?` makes of every error, or has `Display`.
+///   that has `serde::Serialize` as JSON. In a `Result`, the error has `Display`, or is a
+///   [`ToolError`]: `?` makes one of whatever implements `std::error::Error`, and
+///   `.map_err(ToolError::new)` of a text.
+///
+/// The tool is a value of the function's name, so no variable near it can have the same name:
+/// `let report = weather::call(…)`, not `let weather`.
 ///
 /// The options, all of which may be left out:
 ///

@@ -234,7 +234,7 @@ impl<T: Serialize + 'static> Output for T {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the error of a tool",
     label = "the model can't read this",
-    note = "give a `ToolError` (`?` makes one of every error), or implement `Display` for `{Self}`"
+    note = "give a `ToolError` (`?` makes one of what implements `std::error::Error`), or implement `Display` for `{Self}`"
 )]
 pub trait Failure {
     /// What the model reads.
@@ -252,12 +252,51 @@ impl<E: std::fmt::Display + 'static> Failure for E {
     }
 }
 
-/// The end of a function that can't fail.
-pub fn from_value(outcome: impl Output) -> Result<ToolResult, ToolError> {
-    outcome.result()
-}
-
 /// The end of a function that can fail.
 pub fn from_result<T: Output, E: Failure>(outcome: Result<T, E>) -> Result<ToolResult, ToolError> {
     outcome.map_err(Failure::error).and_then(Output::result)
+}
+
+/// Told of a value that is a `Result`, by whatever name: of a reference, this method is nearer than
+/// that of [`ValueKind`].
+pub trait ResultKind {
+    /// What ends with it.
+    fn kind(&self) -> ResultEnd {
+        ResultEnd
+    }
+}
+
+impl<T, E> ResultKind for Result<T, E> {}
+
+/// Told of every other value.
+pub trait ValueKind {
+    /// What ends with it.
+    fn kind(&self) -> ValueEnd {
+        ValueEnd
+    }
+}
+
+impl<T> ValueKind for &T {}
+
+/// The end of a function that can fail.
+pub struct ResultEnd;
+
+impl ResultEnd {
+    /// What the model reads.
+    pub fn finish<T: Output, E: Failure>(
+        self,
+        outcome: Result<T, E>,
+    ) -> Result<ToolResult, ToolError> {
+        from_result(outcome)
+    }
+}
+
+/// The end of a function that can't fail.
+pub struct ValueEnd;
+
+impl ValueEnd {
+    /// What the model reads.
+    pub fn finish(self, outcome: impl Output) -> Result<ToolResult, ToolError> {
+        outcome.result()
+    }
 }

@@ -1,8 +1,11 @@
 //! A session as a program holds it.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use futures_util::stream;
@@ -80,13 +83,14 @@ impl Session {
     /// [`Error::Store`] or [`Error::Gone`]. A turn that ends in another way than with an answer is
     /// none: see [`Done::stop`].
     pub async fn say(&self, prompt: impl Into<String>) -> Result<Done, Error> {
-        let content = vec![Content::text(prompt)];
         let updates = self.driven.updates(self.seen.load(Ordering::Acquire));
-        let command = Command::Prompt(content.clone(), Labels::default());
-        if !self.driven.submit(command).await {
-            return Err(self.gone().await);
+        let cancel = CancelWhenDropped(Some(&self.driven));
+        let said = self.driven.prompt(vec![Content::text(prompt)], Labels::default()).await;
+        cancel.not_any_more();
+        match said {
+            Some(seq) => self.follow(updates, Awaited::Prompt(seq)).await,
+            None => Err(self.gone().await),
         }
-        self.follow(updates, Awaited::Prompt(content)).await
     }
 
     /// Waits for the turn that was open or parked when the session was resumed; `None` when there
@@ -105,9 +109,15 @@ impl Session {
         self.follow(self.driven.updates(0), awaited).await.map(Some)
     }
 
-    /// Stops the open turn at the next safe point. What runs is aborted, and the log says so.
+    /// Stops the open turn. What runs is aborted, and the log says so.
     pub async fn cancel(&self) {
         self.driven.submit(Command::Cancel).await;
+    }
+
+    /// Stops the open turn at the next safe point: a call that can't be run again comes to its own
+    /// end first. [`Session::cancel`] meanwhile aborts it.
+    pub async fn cancel_safely(&self) {
+        self.driven.submit(Command::CancelSafely).await;
     }
 
     /// What happens from now on: entries, each once and in order, and pieces of answers as they
@@ -166,6 +176,12 @@ impl Session {
             },
             None => Error::Gone,
         }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("id", self.id()).finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 pub use inspan_evals::{
-    Recorder, Recording, Replay,
+    Drift, OnDrift, Recorder, Recording, RecordingError, Replay,
     scripted::{Answer, ScriptedModel, short},
 };
 

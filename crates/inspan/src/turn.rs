@@ -7,7 +7,7 @@ use inspan_core::{
     Entry, Event,
     event::{PermissionAsked, Stop, TurnEnded},
     gate::{BoxFuture, Choice},
-    message::{CallId, Content},
+    message::CallId,
 };
 use inspan_engine::{Command, Update, Updates};
 
@@ -29,8 +29,8 @@ where
 
 /// The turn that is waited for.
 pub(crate) enum Awaited {
-    /// The one that answers this prompt.
-    Prompt(Vec<Content>),
+    /// The one that answers the prompt of this entry.
+    Prompt(u64),
     /// The one with this number. Entries up to `known` are its past.
     Turn { number: u32, known: u64 },
 }
@@ -128,10 +128,7 @@ impl<'a> Follower<'a> {
     }
 
     fn look_for_prompt(&mut self, entry: &Entry) {
-        let Awaited::Prompt(content) = &self.awaited else { return };
-        if let Event::PromptSubmitted(said) = &entry.event
-            && said.content == *content
-        {
+        if matches!(self.awaited, Awaited::Prompt(seq) if seq == entry.seq) {
             self.turn = entry.turn;
             self.unread = entry.round > 0;
         }

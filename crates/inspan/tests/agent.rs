@@ -143,3 +143,20 @@ async fn tools_find_what_the_program_lends() {
         "count({}) failed: Failed: the program lends no `agent::Counter` to its tools"
     );
 }
+
+#[tokio::test]
+async fn a_gate_that_breaks_down_refuses() {
+    let agent = || {
+        let answers = [cities(&["Lisbon"]), Answer::text("It was refused.")];
+        Agent::with_provider(model(answers)).tool(weather)
+    };
+    let agents = [
+        agent().gate(|_: &GateCall| -> Verdict { panic!("no") }),
+        agent().gate(async |_: GateCall| -> Verdict { panic!("no") }),
+    ];
+    for agent in agents {
+        let done = agent.act("Go").await.unwrap();
+        let steps: Vec<_> = done.tools().map(|step| step.how).collect();
+        assert_eq!((steps, done.stop), (vec!["refused"], Stop::End));
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use inspan::{
-    Agent, Conversation, Error, Memory, Stop, ToolError, chat, run_call, schemars, serde,
+    Agent, Context, Conversation, Error, Memory, Stop, ToolError, Tools, chat, schemars, serde,
     testing::{Answer, Recorder, ScriptedModel, replay},
     tool,
 };
@@ -76,9 +76,11 @@ async fn the_loop_by_hand() {
         ("weather", json!({ "city": "Lisbon" })),
         ("weather", json!({ "city": "Porto" })),
         ("weather", json!({})),
+        ("whether", json!({})),
     ];
     let model = ScriptedModel::new([Answer::calls(&calls), Answer::text("In Lisbon.")]);
-    let mut conversation = Conversation::new("Where is it warm?").tool(&weather);
+    let tools = Tools::new(weather);
+    let mut conversation = Conversation::new("Where is it warm?").tools(&tools);
     let answer = loop {
         let reply = chat(&model, &conversation).await.unwrap();
         let calls: Vec<_> = reply.calls().cloned().collect();
@@ -88,23 +90,38 @@ async fn the_loop_by_hand() {
             break text;
         }
         for call in &calls {
-            conversation.push_results([run_call(&weather, call).await]);
+            conversation.push_results([tools.run(call).await]);
         }
     };
     assert_eq!(answer, "In Lisbon.");
     assert_eq!(
         model.requests()[1][2],
         "weather ok: 21 °C | weather failed: Failed: no station in Porto | weather \
-         bad_arguments: Not run: the arguments do not fit. /city: is missing"
+         bad_arguments: Not run: the arguments do not fit. /city: is missing | whether \
+         unknown_tool: Failed: there is no tool `whether`."
     );
     let ids = conversation.messages.iter().filter_map(|message| match message {
         inspan::Message::User(user) => Some(&user.results),
         inspan::Message::Assistant(_) => None,
     });
     let ids: Vec<_> = ids.flatten().map(|result| result.call.to_string()).collect();
-    assert_eq!(ids, ["call_2_0", "call_2_1", "call_2_2"]);
+    assert_eq!(ids, ["call_2_0", "call_2_1", "call_2_2", "call_2_3"]);
     let error = chat(&model, &conversation).await.unwrap_err();
     assert_eq!(error.message, "scripted bad_request");
+}
+
+#[tokio::test]
+async fn tools_by_hand_find_what_they_are_lent() {
+    /// Gives what it was lent.
+    #[tool(effects(), repeat = pure)]
+    fn lent(context: &Context) -> Result<u32, ToolError> {
+        context.shared().copied()
+    }
+    let model = ScriptedModel::new([Answer::calls(&[("lent", json!({}))])]);
+    let tools = Tools::new(lent).shared(7_u32);
+    let reply = chat(&model, &Conversation::new("Go").tools(&tools)).await.unwrap();
+    let result = tools.run(reply.calls().next().unwrap()).await;
+    assert_eq!(result.result.to_text(), "7");
 }
 
 #[tokio::test]

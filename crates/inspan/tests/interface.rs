@@ -1,5 +1,5 @@
-//! The public interface, as one list: a change of it is a change of this list, to be seen and to be
-//! weighed against the version.
+//! The public interface, as lists, of this crate and of those that it gives on: a change of it is a
+//! change of a list, to be seen and to be weighed against the version.
 //!
 //! `INSTA_UPDATE=always cargo test -p inspan --test interface` writes the list anew. The form in
 //! which rustdoc tells the interface moves with the toolchain, and `public-api` moves with it.
@@ -8,6 +8,12 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 #[test]
 fn the_interface_is_the_one_that_is_written_down() {
+    for package in ["inspan", "inspan-core", "inspan-evals", "inspan-providers"] {
+        insta::assert_snapshot!(package, interface_of(package));
+    }
+}
+
+fn interface_of(package: &str) -> String {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     // Only rustdoc itself is told that it may use what is not stable, so that nothing else is
     // built a second time.
@@ -15,7 +21,7 @@ fn the_interface_is_the_one_that_is_written_down() {
     fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n").unwrap();
     fs::set_permissions(&rustdoc, fs::Permissions::from_mode(0o755)).unwrap();
     let output = Command::new(env!("CARGO"))
-        .args(["rustdoc", "--locked", "--offline", "--quiet", "--package", "inspan", "--lib"])
+        .args(["rustdoc", "--locked", "--offline", "--quiet", "--package", package, "--lib"])
         .arg("--all-features")
         .arg("--target-dir")
         .arg(&target)
@@ -25,11 +31,12 @@ fn the_interface_is_the_one_that_is_written_down() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let api = public_api::Builder::from_rustdoc_json(target.join("doc/inspan.json"))
+    let json = format!("doc/{}.json", package.replace('-', "_"));
+    let api = public_api::Builder::from_rustdoc_json(target.join(json))
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)
         .omit_auto_derived_impls(true)
         .build()
         .unwrap();
-    insta::assert_snapshot!(api);
+    api.to_string()
 }

@@ -63,6 +63,36 @@ async fn the_same_prompt_twice_is_two_turns() {
 }
 
 #[tokio::test]
+async fn a_prompt_that_nobody_waited_for_keeps_its_own_answer() {
+    let began = Arc::new(Notify::new());
+    let script = [calls("hang", json!({})), Answer::text("Second."), Answer::text("Third.")];
+    let agent = Agent::with_provider(ScriptedModel::new(script)).tool(hang).shared(began.clone());
+    let session = agent.session().await.unwrap();
+    tokio::select! {
+        done = session.say("Go") => panic!("{done:?}"),
+        () = began.notified() => {}
+    }
+    assert_eq!(session.say("Go").await.unwrap().answer().unwrap(), "Second.");
+    assert_eq!(session.say("Go").await.unwrap().answer().unwrap(), "Third.");
+}
+
+#[tokio::test]
+async fn logs_that_nobody_asked_to_keep_are_forgotten() {
+    let answers = (0..70).map(|_| Answer::text("Hello."));
+    let agent = Agent::with_provider(ScriptedModel::new(answers));
+    let mut sessions = Vec::new();
+    for _ in 0..70 {
+        sessions.push(agent.act("Say hello.").await.unwrap().session);
+    }
+    let mut kept = 0;
+    for session in &sessions {
+        kept += usize::from(agent.log(session).await.is_ok());
+    }
+    assert_eq!(kept, 64);
+    assert!(agent.log(&sessions[69]).await.is_ok());
+}
+
+#[tokio::test]
 async fn a_session_goes_on_in_another_agent() {
     let store = Memory::new();
     let first = Agent::with_provider(ScriptedModel::new([Answer::text("Hello.")]));
@@ -79,7 +109,10 @@ async fn a_session_goes_on_in_another_agent() {
     let error = agent.resume(&nobody).await.err().map(|error| error.to_string());
     assert_eq!(error.as_deref(), Some("there is no session nobody"));
     let error = agent.resume(&done.session).await.err().map(|error| error.to_string());
-    let in_use = format!("session {} is in use by another process", done.session);
+    let in_use = format!(
+        "session {} is in use: another process, or another part of this one, drives it",
+        done.session
+    );
     assert_eq!(error, Some(in_use));
 }
 

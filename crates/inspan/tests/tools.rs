@@ -316,3 +316,20 @@ async fn results_and_errors_keep_what_they_hold() {
     );
     assert_eq!(words.run(call(json!({}))).await, Err(ToolError::new("not today")));
 }
+
+#[tokio::test]
+async fn a_result_by_another_name_is_one() {
+    type Small<T> = Result<T, String>;
+
+    /// Says whether a number is small.
+    #[tool(effects(), repeat = pure)]
+    fn is_small(number: u32) -> Small<bool> {
+        if number < 10 { Ok(true) } else { Err(format!("{number} is not small")) }
+    }
+
+    for (given, told) in [(3, Ok("true")), (30, Err("30 is not small"))] {
+        let outcome = is_small.run(call(json!({ "number": given }))).await;
+        let outcome = outcome.map(|result| result.to_text()).map_err(|error| error.message);
+        assert_eq!(outcome, told.map(str::to_owned).map_err(str::to_owned));
+    }
+}

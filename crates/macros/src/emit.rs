@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{Attribute, Expr, ExprLit, Lit};
+use syn::{Attribute, Expr, ExprLit, Lit, parse_str};
 
 use crate::{
     function::{Argument, Function, Kind, Parameter},
@@ -17,6 +17,9 @@ pub(crate) fn tool(function: &Function, options: &Options) -> TokenStream {
     let mut sig = item.sig.clone();
     sig.ident = Ident::new("call", ident.span());
     let block = &item.block;
+    let mut variables = vec![ident.clone()];
+    let names = function.arguments().filter_map(|argument| parse_str::<Ident>(&argument.name).ok());
+    variables.extend(names.filter(|name| name != ident));
     let about = format!("The function `{ident}`, as it was written.");
     let implementation = implementation(function, options);
     quote! {
@@ -26,9 +29,9 @@ pub(crate) fn tool(function: &Function, options: &Options) -> TokenStream {
         #vis struct #ident;
 
         const _: () = {
-            // Nearer than the type's value, and unlike it no obstacle to a variable of this name.
-            #[allow(dead_code)]
-            fn #ident() {}
+            // Nearer than the value of a tool of the same name, and unlike it no obstacle to a
+            // variable.
+            #(#[allow(dead_code, non_snake_case)] fn #variables() {})*
 
             impl #ident {
                 #[doc = #about]
@@ -176,7 +179,11 @@ fn run(function: &Function) -> TokenStream {
     let result = if function.returns_result {
         quote!(__private::from_result(outcome))
     } else {
-        quote!(__private::from_value(outcome))
+        // An alias of `Result` is known by its type alone.
+        quote!({
+            use __private::{ResultKind as _, ValueKind as _};
+            (&outcome).kind().finish(outcome)
+        })
     };
     quote! {
         #taken

@@ -149,10 +149,20 @@ fn parameter(input: &mut FnArg) -> syn::Result<Parameter> {
 }
 
 fn ident_of(typed: &PatType) -> syn::Result<Ident> {
-    if let Type::Reference(reference) = &*typed.ty {
-        let message = "an argument is owned: take `String` in place of `&str`, `Vec<T>` in place \
-             of `&[T]`; only the `&Context` is lent";
-        return Err(Error::new_spanned(reference, message));
+    let message = match &*typed.ty {
+        Type::Reference(reference) if last_segment(&reference.elem, "Context").is_some() => {
+            Some("the context is lent without `mut`: write `&Context`")
+        }
+        Type::Reference(_) => Some(
+            "an argument is owned: take `String` in place of `&str`, `Vec<T>` in place of `&[T]`; \
+             what the program lends (a pool, a client) comes from a `&Context` parameter: \
+             `context.shared::<Pool>()?`",
+        ),
+        Type::ImplTrait(_) => Some("the model is told of one type: write it in place of `impl …`"),
+        _ => None,
+    };
+    if let Some(message) = message {
+        return Err(Error::new_spanned(&typed.ty, message));
     }
     match &*typed.pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => Ok(pat.ident.clone()),
@@ -167,7 +177,9 @@ fn ident_of(typed: &PatType) -> syn::Result<Ident> {
 /// Whether it is `&Context`, by whatever path.
 fn is_context(ty: &Type) -> bool {
     match ty {
-        Type::Reference(reference) => last_segment(&reference.elem, "Context").is_some(),
+        Type::Reference(reference) => {
+            reference.mutability.is_none() && last_segment(&reference.elem, "Context").is_some()
+        }
         _ => false,
     }
 }

@@ -52,8 +52,14 @@ impl Options {
             "repeat" => self.repeat = Some(repeat(meta)?),
             "name" => self.name = Some(tool_name(meta)?),
             "timeout" => self.timeout_ms = Some(timeout(meta)?),
+            "polls" if meta.input.peek(Token![=]) => {
+                return Err(meta.error("write `polls` alone, or leave it out"));
+            }
             "polls" => self.polls = true,
-            "resource" => self.resource = Some(meta.value()?.parse()?),
+            "resource" => {
+                let message = "write the name of a parameter as a text: `resource = \"path\"`";
+                self.resource = Some(text(meta, message)?);
+            }
             _ => {
                 let known = OPTIONS.join(", ");
                 return Err(meta.error(format!("no option has this name; there are: {known}")));
@@ -80,7 +86,11 @@ fn effects(meta: &ParseNestedMeta<'_>) -> syn::Result<Vec<Ident>> {
 }
 
 fn repeat(meta: &ParseNestedMeta<'_>) -> syn::Result<Ident> {
-    let written: Ident = meta.value()?.parse()?;
+    let value = meta.value()?;
+    if value.peek(LitStr) {
+        return Err(value.error("write it without quotes: `repeat = pure`"));
+    }
+    let written: Ident = value.parse()?;
     let wrong = |message: &str| Err(syn::Error::new(written.span(), message));
     if written == "probe" {
         return wrong(
@@ -98,7 +108,7 @@ fn repeat(meta: &ParseNestedMeta<'_>) -> syn::Result<Ident> {
 }
 
 fn tool_name(meta: &ParseNestedMeta<'_>) -> syn::Result<LitStr> {
-    let name: LitStr = meta.value()?.parse()?;
+    let name = text(meta, "write the name as a text: `name = \"search-orders\"`")?;
     let text = name.value();
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if (1..=64).contains(&text.len()) && text.chars().all(fits) {
@@ -109,8 +119,14 @@ fn tool_name(meta: &ParseNestedMeta<'_>) -> syn::Result<LitStr> {
     Err(syn::Error::new(name.span(), message))
 }
 
+/// A text in quotes; `message` says how to write it.
+fn text(meta: &ParseNestedMeta<'_>, message: &str) -> syn::Result<LitStr> {
+    let value = meta.value()?;
+    if value.peek(LitStr) { value.parse() } else { Err(value.error(message)) }
+}
+
 fn timeout(meta: &ParseNestedMeta<'_>) -> syn::Result<u64> {
-    let written: LitStr = meta.value()?.parse()?;
+    let written = text(meta, "write a time as a text: `timeout = \"20s\"`")?;
     milliseconds(&written.value()).filter(|ms| *ms > 0).ok_or_else(|| {
         let message = "write a time such as \"850ms\", \"20s\", \"10m\" or \"1h30m\"";
         syn::Error::new(written.span(), message)

@@ -36,4 +36,16 @@ fn name() {}
 #[tool(resource = "path")]
 fn resource(file: String, line: u32) {}
 
+/// Has a quoted word.
+#[tool(repeat = "pure")]
+fn quoted() {}
+
+/// Has a time that is a number.
+#[tool(timeout = 20)]
+fn number() {}
+
+/// Says that it polls twice.
+#[tool(polls = true)]
+fn polls() {}
+
 fn main() {}

@@ -25,6 +25,18 @@ fn lifetime<'a>(of: String) {}
 #[tool]
 fn borrows(city: &str) {}
 
+/// Borrows what is lent in another way.
+#[tool]
+fn lent(shop: &Shop) {}
+
+/// Changes its context.
+#[tool]
+fn changes(context: &mut Context) {}
+
+/// Takes whatever has a trait.
+#[tool]
+fn any(text: impl ToString) {}
+
 /// Takes a nameless argument.
 #[tool]
 fn pattern((a, b): (u8, u8)) {}

@@ -54,7 +54,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         if stdin().read_line(&mut line)? == 0 {
             break;
         }
-        println!("{}", session.say(line.trim_end()).await?.text);
+        match session.say(line.trim_end()).await?.answer() {
+            Ok(answer) => println!("{answer}"),
+            Err(why) => println!("{why}"),
+        }
     }
     Ok(session.close().await?)
 }

@@ -21,14 +21,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let model = programs::agent("evaluate")?;
     let judge = model.clone().system("You judge texts for people who can't see colours.");
     let writer = model.session().await?;
-    let mut draft = writer.say("Tell in one sentence how to read a traffic light.").await?.text;
+    let mut draft =
+        writer.say("Tell in one sentence how to read a traffic light.").await?.answer()?;
     for number in 1..=DRAFTS_MAX {
         let Judgement { good, advice } = judge.ask(format!("Judge: {draft}")).await?;
         println!("{number}. {draft}\n   {}", if good { "good" } else { &advice });
         if good {
             return Ok(writer.close().await?);
         }
-        draft = writer.say(format!("Write it again. {advice}")).await?.text;
+        draft = writer.say(format!("Write it again. {advice}")).await?.answer()?;
     }
     Err(format!("not good after {DRAFTS_MAX} drafts: {draft}").into())
 }

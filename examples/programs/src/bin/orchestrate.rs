@@ -24,13 +24,13 @@ async fn main() -> Result<(), Error> {
 
     let parts = try_join_all(headings.iter().map(async |heading| {
         let prompt = format!("One sentence for the part \"{heading}\" of a leaflet on {subject}.");
-        let done = agent.act(prompt).await?;
-        Ok::<_, Error>(format!("{heading}: {}", done.text))
+        let sentence = agent.act(prompt).await?.answer()?;
+        Ok::<_, Error>(format!("{heading}: {sentence}"))
     }));
     let parts = parts.await?.join("\n");
     println!("{parts}\n");
 
     let title = agent.act(format!("A title for this leaflet, nothing else:\n{parts}")).await?;
-    println!("{}", title.text);
+    println!("{}", title.answer()?);
     Ok(())
 }

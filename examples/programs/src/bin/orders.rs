@@ -1,6 +1,6 @@
 //! An order is looked up: with success, in vain, not at all, and with one round as the limit.
 
-use inspan::{ToolError, tool};
+use inspan::{Stop, ToolError, tool};
 
 /// The state of an order.
 #[tool(effects(reads_private), repeat = pure)]
@@ -30,7 +30,12 @@ async fn main() -> Result<(), inspan::Error> {
         for step in done.tools() {
             println!("  {step}");
         }
-        println!("  {} [{}]", done.text, done.stop.as_str());
+        match done.stop {
+            Stop::End => println!("  {}", done.text),
+            // At a limit the model is asked for what it has.
+            Stop::Rounds => println!("  {} [rounds]", done.text),
+            _ => println!("  {}", done.answer()?),
+        }
     }
     Ok(())
 }

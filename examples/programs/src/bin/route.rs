@@ -36,7 +36,7 @@ async fn main() -> Result<(), Error> {
             Kind::Fault => model.clone().system("You find faults. Ask for one check at a time."),
             Kind::Other => model.clone().system("You answer briefly."),
         };
-        println!("{question}\n  [{kind:?}] {}", agent.act(question).await?.text);
+        println!("{question}\n  [{kind:?}] {}", agent.act(question).await?.answer()?);
     }
     Ok(())
 }

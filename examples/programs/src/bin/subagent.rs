@@ -1,7 +1,7 @@
 //! A subagent is a tool whose function runs an agent. It has its own log, tools and limits, and
 //! nothing of its conversation but the answer comes back.
 
-use inspan::{Agent, Context, Stop, ToolError, tool};
+use inspan::{Agent, Context, ToolError, tool};
 
 /// How many people live in a city.
 #[tool(effects(reads_untrusted), repeat = pure)]
@@ -20,11 +20,7 @@ struct Researcher(Agent);
 #[tool(effects(reads_untrusted), repeat = pure)]
 async fn research(context: &Context, question: String) -> Result<String, ToolError> {
     let Researcher(agent) = context.shared()?;
-    let done = agent.act(question).await?;
-    match done.stop {
-        Stop::End => Ok(done.text),
-        stop => Err(ToolError::new(format!("no answer: {}", stop.as_str()))),
-    }
+    Ok(agent.act(question).await?.answer()?)
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -36,6 +32,6 @@ async fn main() -> Result<(), inspan::Error> {
     for step in done.tools() {
         println!("{step}");
     }
-    println!("{}", done.text);
+    println!("{}", done.answer()?);
     Ok(())
 }

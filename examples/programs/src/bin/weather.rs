@@ -22,6 +22,6 @@ async fn main() -> Result<(), inspan::Error> {
     for step in done.tools() {
         println!("{step}");
     }
-    println!("{}", done.text);
+    println!("{}", done.answer()?);
     Ok(())
 }

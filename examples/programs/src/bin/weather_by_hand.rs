@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use inspan::{Conversation, ToolCall, ToolError, chat, run_call, tool};
+use inspan::{Conversation, ToolCall, ToolError, Tools, chat, tool};
 
 /// The current weather in a city, in °C.
 #[tool(effects(reads_untrusted), repeat = pure)]
@@ -20,7 +20,8 @@ async fn weather(
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let model = programs::model("weather")?;
-    let mut conversation = Conversation::new("Is it warmer in Lisbon or Porto?").tool(&weather);
+    let tools = Tools::new(weather);
+    let mut conversation = Conversation::new("Is it warmer in Lisbon or Porto?").tools(&tools);
     for _round in 0..8 {
         let reply = chat(&*model, &conversation).await?;
         let calls: Vec<ToolCall> = reply.calls().cloned().collect();
@@ -31,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
         for call in &calls {
-            let result = run_call(&weather, call).await;
+            let result = tools.run(call).await;
             println!("{}({}): {}", call.name, call.arguments, result.result.to_text());
             conversation.push_results([result]);
         }
