@@ -115,8 +115,8 @@ pub(crate) struct LimitArgs {
     #[arg(long, value_name = "N", value_parser = figure::<u32>)]
     calls_max: Option<u32>,
     /// Tool calls side by side [default: 8]
-    #[arg(long, value_name = "N", value_parser = figure::<u32>)]
-    calls_at_once_max: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = figure::<Positive<u32>>)]
+    calls_at_once_max: Option<Positive<u32>>,
     /// Further attempts after a model call that failed in passing [default: 4]
     #[arg(long, value_name = "N", value_parser = figure::<u32>)]
     retries_max: Option<u32>,
@@ -138,7 +138,7 @@ impl LimitArgs {
             cost_max_usd: self.cost_max_usd,
             time_max: self.time_max,
             calls_max: self.calls_max,
-            calls_at_once_max: self.calls_at_once_max,
+            calls_at_once_max: self.calls_at_once_max.map(|Positive(calls)| calls),
             retries_max: self.retries_max,
             output_tokens_max: self.output_tokens_max.map(|Positive(tokens)| tokens),
         }

@@ -38,20 +38,21 @@ impl Interrupts {
         })
     }
 
-    /// Waits for the next.
-    pub(crate) async fn next(&mut self) {
+    /// Waits for the next. Whether it was Ctrl-C: whoever pressed it can press it again.
+    pub(crate) async fn next(&mut self) -> bool {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = hangup => {}
-        }
+        let is_by_hand = tokio::select! {
+            _ = self.interrupt.recv() => true,
+            _ = self.terminate.recv() => false,
+            _ = hangup => false,
+        };
         self.count += 1;
+        is_by_hand
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 
 use inspan_core::{
     Entry, Event,
+    budget::RETRY_WAIT_MS_MAX,
     event::{ModelFailed, ModelReplied, Stop, ToolFinished},
     message::{CallId, How},
-    provider::Delta,
+    provider::{Delta, ErrorClass},
     state::State,
     turn::Phase,
     words::{dollars, duration},
@@ -129,9 +130,11 @@ impl Progress {
         let rest = self.text.rest();
         self.stream(&rest, out);
         self.end_line(out);
-        // What the model says beside its calls and was not streamed is shown when it is whole.
+        // What was not streamed is shown when it is whole. An answer for the terminal comes to it
+        // by standard output.
         let said = replied.reply.text();
-        if replied.reply.calls().next().is_some() && !self.has_streamed(&said) {
+        let is_shown_later = out.answer_is_terminal && replied.reply.calls().next().is_none();
+        if !said.trim().is_empty() && !is_shown_later && !self.has_streamed(&said) {
             out.progress(&format!("{}\n", out.shown(said.trim())));
         }
     }
@@ -142,6 +145,10 @@ impl Progress {
         self.end_line(out);
         let again = match failed.retry_at_ms {
             Some(at) => match u64::try_from(at.saturating_sub(at_ms)) {
+                // The turn is parked, and nothing happens by itself.
+                Ok(wait) if failed.class == ErrorClass::Quota || wait > RETRY_WAIT_MS_MAX => {
+                    format!("; not before {}", duration(wait))
+                }
                 Ok(wait) if wait > 0 => format!("; again in {}", duration(wait)),
                 _ => "; asked again".to_owned(),
             },
@@ -262,6 +269,11 @@ impl Spending {
         if let Some(cost) = cost {
             *self.cost_nano_usd.get_or_insert(0) += cost;
         }
+    }
+
+    /// Time until the next entry is nobody's.
+    pub(crate) fn pause(&mut self) {
+        (self.began_ms, self.ms) = (None, 0);
     }
 
     fn tokens(&self) -> String {

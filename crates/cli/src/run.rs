@@ -14,9 +14,7 @@ use inspan_core::{
     message::{Content, Labels},
     store::{SessionId, Store, StoreError},
 };
-use inspan_engine::{
-    Command, Session, SessionError, Setup, SystemClock, Update, clock::Clock, session::fold,
-};
+use inspan_engine::{Command, Session, SessionError, Setup, SystemClock, Update, clock::Clock};
 use uuid::Uuid;
 
 use crate::{
@@ -29,6 +27,7 @@ use crate::{
     out::{DIM, NOTE, Out, styled},
     progress::{Progress, Spending, summary},
     setup::{Prepared, prepare},
+    verify::first_changed,
 };
 
 /// Entries read at once.
@@ -48,24 +47,24 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
     let before = match &args.session {
         Some(given) => {
             let id = session_of(&*store, given).await?;
-            let state = fold(&*store, &id).await?;
-            Some((id, state))
+            let before = Before::read(&*store, &id, &out).await?;
+            Some((id, before))
         }
         None => None,
     };
-    let state = before.as_ref().map(|(_, state)| state);
+    let state = before.as_ref().map(|(_, before)| &before.state);
     let Prepared { setup, notices } = prepare(home, &config, store, &args.drive, state)?;
     let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
     turn.tell(&notices);
     match before {
-        Some((id, state)) => {
+        Some((id, before)) => {
             let (session, ended) = Session::resume(setup.clone(), id).await?;
-            turn.drive(session, ended, state, Some(prompt)).await
+            turn.drive(session, ended, before, Some(prompt)).await
         }
         None => {
             let id = new_id()?;
             let (session, ended) = Session::start(setup.clone(), id).await?;
-            turn.drive(session, ended, State::default(), Some(prompt)).await
+            turn.drive(session, ended, Before::default(), Some(prompt)).await
         }
     }
 }
@@ -82,12 +81,13 @@ pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure>
         None => interrupted(&*store).await?,
     };
     for id in candidates {
-        let state = fold(&*store, &id).await?;
+        let before = Before::read(&*store, &id, &out).await?;
+        let state = &before.state;
         if state.turn.is_none() && state.parked.is_none() {
-            return nothing_open(&*store, &id, &state, &args.drive, record, &out).await;
+            return nothing_open(&*store, &id, state, &args.drive, record, &out).await;
         }
         let Prepared { setup, notices } =
-            prepare(home, &config, store.clone(), &args.drive, Some(&state))?;
+            prepare(home, &config, store.clone(), &args.drive, Some(state))?;
         match Session::resume(setup.clone(), id).await {
             // It is not interrupted: somebody drives it right now.
             Err(SessionError::Store(StoreError::InUse(_))) if args.id.is_none() => {}
@@ -95,7 +95,7 @@ pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure>
                 let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
                 turn.tell(&notices);
                 let (session, ended) = resumed?;
-                return turn.drive(session, ended, state, None).await;
+                return turn.drive(session, ended, before, None).await;
             }
         }
     }
@@ -203,8 +203,37 @@ async fn nothing_open(
     seen.give(id.as_str(), ended, &state.answer, args, out, false)
 }
 
-/// What a client keeps of the last turn that it follows.
+/// A session as it was before this run.
 #[derive(Default)]
+struct Before {
+    state: State,
+    seen: Seen,
+}
+
+impl Before {
+    /// Reads it, and says when its log is not the one that was written: it goes on all the same,
+    /// with what can be read.
+    async fn read(store: &dyn Store, id: &SessionId, out: &Out) -> Result<Self, Failure> {
+        let mut before = Self::default();
+        let entries = all_entries(store, id).await?;
+        if let Some(changed) = first_changed(&entries) {
+            let note = format!(
+                "entry {} is not what was written after entry {}: inspan verify {id}",
+                changed.entry, changed.after
+            );
+            out.progress(&format!("  {} {note}\n", styled(NOTE, "!")));
+        }
+        for entry in &entries {
+            before.state.apply(entry);
+            before.seen.take(entry);
+        }
+        before.seen.spending.pause();
+        Ok(before)
+    }
+}
+
+/// What a client keeps of the last turn that it follows.
+#[derive(Clone, Default)]
 struct Seen {
     turn: u32,
     /// Questions that counted as answered with no because nobody could answer.
@@ -269,7 +298,7 @@ impl Turn<'_> {
         mut self,
         session: Session,
         mut ended: inspan_engine::session::Ended,
-        state: State,
+        before: Before,
         prompt: Option<String>,
     ) -> Result<u8, Failure> {
         let id = session.id().to_string();
@@ -277,7 +306,7 @@ impl Turn<'_> {
             self.out.answer(&json::session(&id));
         }
         self.out.progress(&format!("{}\n", styled(DIM, &format!("session {id}"))));
-        let followed = self.follow(&session, &mut ended, state, prompt).await;
+        let followed = self.follow(&session, &mut ended, before, prompt).await;
         if let Some(record) = self.record.take() {
             let entries = all_entries(&*self.setup.store, session.id()).await?;
             record.write(&entries, self.out)?;
@@ -298,14 +327,14 @@ impl Turn<'_> {
         &self,
         session: &Session,
         ended: &mut inspan_engine::session::Ended,
-        mut state: State,
+        before: Before,
         prompt: Option<String>,
     ) -> Result<(u8, String), Failure> {
+        let Before { mut state, mut seen } = before;
         let mut updates = session.updates(state.head.seq);
         let mut interrupts = Interrupts::new()?;
         let mut progress = Progress::default();
         progress.resumed(&state, SystemClock.now_ms(), self.out);
-        let mut seen = Seen::default();
         let is_new_prompt = prompt.is_some();
         match prompt {
             Some(prompt) => {
@@ -322,12 +351,14 @@ impl Turn<'_> {
         loop {
             let update = tokio::select! {
                 update = updates.next() => update?,
-                () = interrupts.next() => {
+                is_by_hand = interrupts.next() => {
                     if interrupts.count > 1 {
                         ended.abort();
                         return Ok((code_of(Stop::Cancelled, false), self.left(session)));
                     }
-                    session.submit(Command::CancelSafely).await;
+                    let cancel =
+                        if is_by_hand { Command::CancelSafely } else { Command::Cancel };
+                    session.submit(cancel).await;
                     continue;
                 }
                 _ = seconds.tick() => {
@@ -371,6 +402,8 @@ impl Turn<'_> {
         let id = session.id();
         let hint = match stop {
             Stop::End | Stop::Refusal => None,
+            // A recording knows nothing of it, and a model would be another one.
+            _ if self.args.replay.is_some() => None,
             Stop::Parked => Some(format!("inspan resume {id}")),
             _ => Some(format!("inspan run --session {id} \"Go on.\"")),
         };

@@ -1,6 +1,7 @@
 //! `inspan verify`: is the log the one that was written?
 
 use inspan_core::{
+    Entry,
     event::{Event, Head},
     mask::Mask,
 };
@@ -18,17 +19,13 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
     let store = home.store().await?;
     let id = session_of(&store, given).await?;
     let entries = all_entries(&store, &id).await?;
-    let mut head = Head::default();
-    for entry in &entries {
-        if !entry.follows(head) {
-            return Err(Failure::Verify(format!(
-                "session {id}: entry {} is not what was written after entry {}; the entries before \
-                 it are as they were",
-                entry.seq, head.seq
-            )));
-        }
-        head = entry.head();
+    if let Some(Changed { entry, after }) = first_changed(&entries) {
+        return Err(Failure::Verify(format!(
+            "session {id}: entry {entry} is not what was written after entry {after}; the entries \
+             before it are as they were"
+        )));
     }
+    let head = entries.last().map(Entry::head).unwrap_or_default();
     let rows = store.sessions(id.as_str(), 1).await?;
     let written = rows.first().filter(|row| row.id == id).map_or(head.seq, |row| row.entries);
     if written != head.seq {
@@ -50,4 +47,24 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
         head.hash
     ));
     Ok(0)
+}
+
+/// An entry that is not the one that was written.
+pub(crate) struct Changed {
+    /// Its number.
+    pub(crate) entry: u64,
+    /// That of the entry before it.
+    pub(crate) after: u64,
+}
+
+/// The first entry whose hash is not that of its body after the one before it.
+pub(crate) fn first_changed(entries: &[Entry]) -> Option<Changed> {
+    let mut head = Head::default();
+    for entry in entries {
+        if !entry.follows(head) {
+            return Some(Changed { entry: entry.seq, after: head.seq });
+        }
+        head = entry.head();
+    }
+    None
 }

@@ -256,6 +256,7 @@ async fn a_patient_cancel_waits_for_what_must_not_run_twice() {
     assert_eq!(
         in_short(&log)[5..],
         [
+            "GateJudged",
             "ToolStarted hangs 1",
             "CancelRequested",
             "hangs timed_out: Failed: it ran past its limit of 1s and was ended.",

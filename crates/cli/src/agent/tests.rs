@@ -193,7 +193,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         ),
         (
             "name: x\ntools:\n  t: { description: D., command: sh t.sh }".to_owned(),
-            "~/agent.yaml:3:34: expected sequence start",
+            "~/agent.yaml:3:34: a list is expected here: [one, two]",
         ),
         (
             "name: x\ntools:\n  t:\n    description: D.\n    command: [no-such-program]".to_owned(),

@@ -80,7 +80,8 @@ impl RawLimits {
             time_max: source.ceiling("time_max", self.time_max.as_ref())?,
             calls_max: source.figure("calls_max", self.calls_max.as_ref())?,
             calls_at_once_max: source
-                .figure("calls_at_once_max", self.calls_at_once_max.as_ref())?,
+                .figure("calls_at_once_max", self.calls_at_once_max.as_ref())?
+                .map(|Positive(calls)| calls),
             retries_max: source.figure("retries_max", self.retries_max.as_ref())?,
             output_tokens_max: source
                 .figure("output_tokens_max", self.output_tokens_max.as_ref())?

@@ -190,7 +190,14 @@ impl<'a> Source<'a> {
                 // Its own words end with the place, which stands at the beginning of ours.
                 let words = other.to_string();
                 let end = format!(" at line {}, column {}", at.line, at.column);
-                words.strip_suffix(&end).unwrap_or(&words).to_owned()
+                match words.strip_suffix(&end).unwrap_or(&words) {
+                    "expected sequence start" => "a list is expected here: [one, two]".to_owned(),
+                    "expected mapping start" => {
+                        "keys with values are expected here: { key: value }".to_owned()
+                    }
+                    "expected string scalar" => "one value is expected here".to_owned(),
+                    words => words.to_owned(),
+                }
             }
         };
         ConfigError::Wrong { at, why }

@@ -81,7 +81,7 @@ fn mistakes_are_told_with_place_and_remedy() {
             "limits: { rounds_max: none }",
             "~/config.yaml:1:23: rounds_max: `none` is not a whole number",
         ),
-        ("limits: { rounds_max: [8] }", "~/config.yaml:1:23: expected string scalar"),
+        ("limits: { rounds_max: [8] }", "~/config.yaml:1:23: one value is expected here"),
         (
             "limits: { rounds_max: 4294967296 }",
             "~/config.yaml:1:23: rounds_max: `4294967296` is too large; the most is 4294967295",
@@ -100,7 +100,7 @@ fn mistakes_are_told_with_place_and_remedy() {
             "~/config.yaml:1:25: cost_max_usd: `$2` is not an amount in US dollars like 2.50, nor \
              `none`",
         ),
-        ("limits: 8", "~/config.yaml:1:9: expected mapping start"),
+        ("limits: 8", "~/config.yaml:1:9: keys with values are expected here: { key: value }"),
         ("model: a\nmodel: b\n", "~/config.yaml:2:1: `model` stands here twice"),
         ("model: 'a\n", "~/config.yaml:1:8: unclosed quote"),
         ("model: a\n---\nmodel: b\n", "~/config.yaml:3:1: there must be one document only"),
@@ -397,7 +397,7 @@ limits:
   tokens_max: none
   cost_max_usd: 2.00
   time_max: 10m
-  calls_at_once_max: 0
+  calls_at_once_max: 1
   output_tokens_max: 16_000
 ";
     let mut limits = Limits::session();
@@ -407,7 +407,7 @@ limits:
         tokens_max: None,
         cost_max_nano_usd: Some(2_000_000_000),
         time_ms_max: Some(600_000),
-        calls_at_once_max: 0,
+        calls_at_once_max: 1,
         output_tokens_max: 16_000,
         ..Limits::session()
     };

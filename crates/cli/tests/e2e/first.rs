@@ -56,6 +56,7 @@ session ID
 I'll look at both cities.
   ✓ weather {\"city\": \"Lisbon\"}  Lisbon: 17 °C, sunny  ok TIME
   ✓ weather {\"city\": \"Porto\"}  Porto: 14 °C, light rain  ok TIME
+It is warmer in Lisbon: 17 °C and sunny, while Porto has 14 °C with light rain.
 end · 2 rounds · 2 calls · 538 in + 109 out tokens · $0.0022 · TIME
 This run was played from a recording. For a real model, leave out --replay and set
 ANTHROPIC_API_KEY, or name another: --model openai://MODEL with OPENAI_API_KEY,

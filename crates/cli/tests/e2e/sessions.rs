@@ -17,7 +17,7 @@ fn a_session_goes_on_in_the_same_words() {
     assert_eq!((second.code, second.out.as_str()), (0, "Ho.\n"), "{}", second.err);
     assert_eq!(
         world.plain(&second.err),
-        "session ID\nend · 1 round · 10 in + 5 out tokens · TIME\n",
+        "session ID\nHo.\nend · 1 round · 10 in + 5 out tokens · TIME\n",
         "nothing of the first turn is shown or counted again"
     );
     let bodies = server.received();

@@ -53,6 +53,27 @@ fn a_log_that_was_changed_is_told() {
     let told = "error: session ID: entry 8 is not what was written after entry 7; the entries \
                 before it are as they were\n";
     failed(&world, &world.inspan(&["verify", &id]), 1, told);
+    // It can go on, and says what it goes on from.
+    let ran = world.run("go on", &["--session", &id]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Fine.\n"), "{}", ran.err);
+    let told = format!("! entry 8 is not what was written after entry 7: inspan verify {id}\n");
+    assert!(ran.err.contains(&told), "{}", ran.err);
+}
+
+#[test]
+fn a_log_without_its_end_is_told() {
+    let (world, server, id) = with_a_session();
+    sql(&world, "DELETE FROM entries WHERE seq = 11");
+    let told = "error: session ID: its last entries are missing: 11 were written, 10 are there, \
+                and those are as they were\n";
+    failed(&world, &world.inspan(&["verify", &id]), 1, told);
+    for arguments in [&["resume", &id][..], &["run", "--session", &id, "go on"]] {
+        let ran = world.inspan(arguments);
+        let told = "error: session ID can't be read as a log: its last entries are missing: 11 \
+                    were written, 10 are there\n";
+        failed(&world, &ran, 1, told);
+    }
+    assert_eq!(server.received().len(), 2);
 }
 
 #[test]

@@ -53,6 +53,7 @@ I'll ask.
   ✓ echo {\"text\":\"one\"}  one  ok TIME
   ✓ echo {\"text\":\"two\"}  two  ok TIME
   ✓ echo {\"text\":\"three\"}  three  ok TIME
+All three.
 end · 3 rounds · 3 calls · 30 in + 15 out tokens · TIME
 ",
             "{wire:?}"
