@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use inspan_core::{
     Entry, Event,
     budget::RETRY_WAIT_MS_MAX,
+    effects::Repeat,
     event::{ModelFailed, ModelReplied, Stop, ToolFinished},
     message::{CallId, How},
     provider::{Delta, ErrorClass},
     state::State,
-    turn::Phase,
+    turn::{CallStatus, OpenCall, Phase},
     words::{dollars, duration},
 };
 
@@ -100,7 +101,21 @@ impl Progress {
             Event::PermissionAnswered(e) if !e.why.is_empty() => {
                 self.note(&format!("not allowed: {}", e.why), out);
             }
-            Event::CancelRequested(_) => self.note("cancelling; once more ends at once", out),
+            Event::CancelRequested(_) => {
+                let ends = |open: &&OpenCall| match (&open.status, &open.tool) {
+                    (CallStatus::Running(_), Some(tool)) => {
+                        !matches!(tool.repeat, Repeat::Pure | Repeat::Idempotent)
+                    }
+                    _ => false,
+                };
+                let waited: Vec<&str> =
+                    state.calls.iter().filter(ends).map(|open| open.call.name.as_str()).collect();
+                let after = match waited[..] {
+                    [] => String::new(),
+                    _ => format!(" when {} has ended", waited.join(" and ")),
+                };
+                self.note(&format!("cancelling{after}; once more ends at once"), out);
+            }
             Event::TurnEnded(_) => self.end_line(out),
             _ => {}
         }

@@ -347,15 +347,18 @@ impl Turn<'_> {
             None => {}
         }
         let mut heard = !is_new_prompt;
+        let mut is_cancelled = false;
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
             let update = tokio::select! {
                 update = updates.next() => update?,
                 is_by_hand = interrupts.next() => {
-                    if interrupts.count > 1 {
+                    let is_last = is_cancelled || is_by_hand && interrupts.count > 1;
+                    if is_last {
                         ended.abort();
                         return Ok((code_of(Stop::Cancelled, false), self.left(session)));
                     }
+                    is_cancelled = !is_by_hand;
                     let cancel =
                         if is_by_hand { Command::CancelSafely } else { Command::Cancel };
                     session.submit(cancel).await;

@@ -18,6 +18,9 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
     let out = Out::new(Mask::new([]));
     let store = home.store().await?;
     let id = session_of(&store, given).await?;
+    // Counted before they are read: somebody may be writing.
+    let rows = store.sessions(id.as_str(), 1).await?;
+    let written = rows.first().filter(|row| row.id == id).map_or(0, |row| row.entries);
     let entries = all_entries(&store, &id).await?;
     if let Some(Changed { entry, after }) = first_changed(&entries) {
         return Err(Failure::Verify(format!(
@@ -26,9 +29,7 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
         )));
     }
     let head = entries.last().map(Entry::head).unwrap_or_default();
-    let rows = store.sessions(id.as_str(), 1).await?;
-    let written = rows.first().filter(|row| row.id == id).map_or(head.seq, |row| row.entries);
-    if written != head.seq {
+    if head.seq < written {
         return Err(Failure::Verify(format!(
             "session {id}: its last entries are missing: {written} were written, {} are there, and \
              those are as they were",

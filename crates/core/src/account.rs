@@ -11,6 +11,9 @@ use crate::{
     turn::{CallStatus, OpenCall, Turn},
 };
 
+/// What notes and the answers of calls that did not run may add before the closing call.
+const NOTES_TOKENS: u64 = 256;
+
 /// An open turn, its limits and the time.
 #[derive(Clone, Copy)]
 pub(crate) struct Account<'a> {
@@ -35,18 +38,26 @@ impl Account<'_> {
         wanted.min(left.max(self.closing_output_tokens()))
     }
 
-    /// The tokens that a reply may have so that the closing call, which reads them, still fits.
+    /// The tokens that a reply may have. The first of a turn may take what is left, which is what
+    /// the turn is for; later ones leave room for the closing call, which reads them.
     fn left_to_write(&self) -> u64 {
         let (spent, limits) = (&self.turn.spent, &self.config.limits);
-        let input = self.state.context.tokens_estimate().saturating_mul(2);
-        let taken = usage(input, self.closing_output_tokens().into());
+        let input = self.state.context.tokens_estimate();
+        // Of tokens that are written, how often each counts.
+        let (taken, times) = if spent.rounds == 0 {
+            (usage(input, 0), 1)
+        } else {
+            let closing = input.saturating_add(NOTES_TOKENS);
+            (usage(input.saturating_add(closing), self.closing_output_tokens().into()), 2)
+        };
         let left =
             |max: u64, spent: u64, taken: u64| max.saturating_sub(spent).saturating_sub(taken);
-        let of_tokens = limits.tokens_max.map(|max| left(max, spent.tokens, taken.total()) / 2);
+        let of_tokens = limits.tokens_max.map(|max| left(max, spent.tokens, taken.total()) / times);
         let of_cost = limits.cost_max_nano_usd.and_then(|max| {
             let price = self.config.model.price?;
             let left = left(max, spent.cost_nano_usd, price.of(&taken));
-            left.checked_div(price.output.saturating_add(price.input))
+            let read_again = if times == 1 { 0 } else { price.input };
+            left.checked_div(price.output.saturating_add(read_again))
         });
         of_tokens.into_iter().chain(of_cost).min().unwrap_or(u64::MAX)
     }

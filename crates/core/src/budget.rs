@@ -157,8 +157,8 @@ pub fn tokens_estimate(bytes: usize) -> u64 {
 /// The longest wait between two attempts in milliseconds; what must wait longer is parked.
 pub const RETRY_WAIT_MS_MAX: u64 = 5 * 60 * 1000;
 
-/// The wait before the second attempt in milliseconds, when the provider asks for none; doubled
-/// for each further one.
+/// The wait before the second attempt in milliseconds, when the provider asks for none or for a
+/// shorter one; doubled for each further one.
 pub const RETRY_WAIT_MS_FIRST: u64 = 500;
 
 /// The wait to which doubling grows, in milliseconds.

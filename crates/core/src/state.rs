@@ -218,7 +218,8 @@ impl State {
             turn.output_tokens_max = started.output_tokens_max;
             turn.closing = started.closing;
             turn.unread = false;
-            if started.attempt == 1 && !goes_on(&turn.phase) {
+            // What was cut in its calls is written anew.
+            if started.attempt == 1 && (turn.cut_in_call || !goes_on(&turn.phase)) {
                 turn.answer.clear();
             }
             turn.phase = Phase::Asking(started.clone());
@@ -253,12 +254,10 @@ impl State {
             self.note(words::cut_reply(asked));
         }
         let stop = replied.reply.stop.clone();
-        let has_calls = replied.reply.parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
+        let is_call = |part: &ReplyPart| matches!(part, ReplyPart::Call(_));
+        let cut_in_call = is_cut && replied.reply.parts.iter().any(is_call);
         self.on_turn(|turn| {
-            // What was cut in its calls is written anew.
-            if is_cut && has_calls {
-                turn.answer.clear();
-            }
+            turn.cut_in_call = cut_in_call;
             turn.failures = 0;
             turn.cuts = if is_cut { turn.cuts + 1 } else { 0 };
             turn.phase = Phase::Replied(stop);

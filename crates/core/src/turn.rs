@@ -32,6 +32,8 @@ pub struct Turn {
     pub failures: u32,
     /// Replies cut at their token limit in a row.
     pub cuts: u32,
+    /// The last reply was cut, and had calls.
+    pub cut_in_call: bool,
     /// A person wants it to stop.
     pub cancelled: bool,
     /// A further prompt came, and no request has carried it yet.
@@ -59,6 +61,7 @@ impl Turn {
             output_tokens_max: 0,
             failures: 0,
             cuts: 0,
+            cut_in_call: false,
             cancelled: false,
             unread: false,
             closing: None,

@@ -39,7 +39,7 @@ pub const BROKEN: &str = "Not run: this reply broke off before its end, so nothi
 /// Told for the calls of a refusal.
 pub const REFUSAL: &str = "Not run: the reply ended as a refusal.";
 /// Why a turn ended at a limit without a closing answer; for people.
-pub const NO_CLOSING: &str = "nothing of the limit is left for a closing answer";
+pub const NO_CLOSING: &str = "nothing is left for a closing answer";
 /// Told when a tool's own code broke down in the check of its arguments.
 pub const BROKE_DOWN: &str = "The tool itself broke down when it read them.";
 /// Why a question counts as answered with no.

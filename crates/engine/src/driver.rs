@@ -1,7 +1,7 @@
 //! The one loop that carries out actions: append, then act. Only this writes the log of its
 //! session, and only the log says what was started.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt, StreamExt,
@@ -299,7 +299,10 @@ impl Driver {
                 }
             }
             cancel @ (Command::Cancel | Command::CancelSafely) => {
-                self.is_patient = matches!(cancel, Command::CancelSafely);
+                let is_first = self.state.turn.as_ref().is_none_or(|turn| !turn.cancelled);
+                // A cancel at once stays one.
+                self.is_patient =
+                    matches!(cancel, Command::CancelSafely) && (is_first || self.is_patient);
                 if self.state.turn.as_ref().is_some_and(|turn| !turn.cancelled) {
                     self.record(CancelRequested {});
                 }
@@ -409,9 +412,15 @@ impl Driver {
         let probed = match self.tools.get(&started.name) {
             Some(tool) => {
                 let limit = Duration::from_millis(tool.spec().timeout_ms_max);
-                let probed = tokio::time::timeout(limit, tool.probe(invocation));
-                self.unless_cancelled(probed.map(|probed| probed.unwrap_or(Probed::Unknown)))
-                    .await?
+                let tool = tool.clone();
+                let probed = AssertUnwindSafe(async move { tool.probe(invocation).await });
+                let probed = tokio::time::timeout(limit, probed.catch_unwind());
+                let known = probed.map(|probed| match probed {
+                    Ok(Ok(probed)) => probed,
+                    // It took too long, or broke down.
+                    Err(_) | Ok(Err(_)) => Probed::Unknown,
+                });
+                self.unless_cancelled(known).await?
             }
             None => Some(Probed::Unknown),
         };
@@ -434,6 +443,12 @@ impl Driver {
         Ok(())
     }
 
+    /// When the time of the open turn is over.
+    fn deadline_ms(&self) -> Option<i64> {
+        let max = self.setup.config.limits.time_ms_max?;
+        Some(self.state.turn.as_ref()?.deadline_ms(max))
+    }
+
     /// `work`, while commands are taken and what is under way goes on; `None` when the turn was
     /// cancelled meanwhile, or its time is over.
     async fn unless_cancelled<T>(
@@ -441,9 +456,7 @@ impl Driver {
         work: impl Future<Output = T>,
     ) -> Result<Option<T>, StoreError> {
         let mut work = std::pin::pin!(work);
-        let limits = &self.setup.config.limits;
-        let deadline_ms =
-            limits.time_ms_max.and_then(|max| Some(self.state.turn.as_ref()?.deadline_ms(max)));
+        let deadline_ms = self.deadline_ms();
         loop {
             if let Some(done) = work.as_mut().now_or_never() {
                 return Ok(Some(done));
@@ -495,9 +508,12 @@ impl Driver {
         Ok(())
     }
 
-    /// Ends what is under way. While a patient cancel waits for a call, another one ends it.
+    /// Ends what is under way. While a patient cancel waits for a call, another one ends it, and so
+    /// does the end of the turn's time.
     async fn end_effects(&mut self, why: Abort) -> Result<(), StoreError> {
+        let deadline_ms = self.deadline_ms();
         loop {
+            let wait_ms = self.wait_ms(deadline_ms);
             let is_patient = self.is_patient && why == Abort::Cancelled;
             self.abort.send_replace(Some(Ending { why, is_patient }));
             if is_patient {
@@ -511,6 +527,10 @@ impl Driver {
                 },
                 Some(commit) = self.commits.next(), if is_patient => self.publish(commit)?,
                 command = next_command(&mut self.commands), if is_patient => self.command(command),
+                () = sleep(wait_ms), if is_patient => {
+                    let is_over = deadline_ms.is_some_and(|end| self.setup.clock.now_ms() >= end);
+                    self.is_patient = !is_over;
+                }
             }
         }
         self.abort.send_replace(None);

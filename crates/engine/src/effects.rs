@@ -1,7 +1,7 @@
 //! What is under way: model calls and tool calls as futures that end by themselves or by an abort,
 //! and always say how.
 
-use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
 use inspan_core::{
@@ -121,27 +121,21 @@ pub(crate) struct Clients {
     told: watch::Receiver<u64>,
     /// The entry that announces the call.
     announced: u64,
-    waiting: Vec<Update>,
+    waiting: VecDeque<Update>,
     told_at_once: usize,
 }
 
 impl Clients {
     pub(crate) fn new(updates: Tell, told: watch::Receiver<u64>, announced: u64) -> Self {
-        Self { updates, told, announced, waiting: Vec::new(), told_at_once: 0 }
+        Self { updates, told, announced, waiting: VecDeque::new(), told_at_once: 0 }
     }
 
     async fn tell(&mut self, update: Update) {
-        self.waiting.push(update);
+        self.waiting.push_back(update);
         if *self.told.borrow() < self.announced {
             return;
         }
-        self.hand_over();
-        // An answer can be here all at once: those who follow read it before they miss a piece.
-        self.told_at_once += 1;
-        if self.told_at_once == UPDATES_WAITING_MAX / 4 {
-            self.told_at_once = 0;
-            yield_now().await;
-        }
+        self.hand_over().await;
     }
 
     /// Returns when something waited, and clients may hear it now.
@@ -150,13 +144,20 @@ impl Clients {
         if self.waiting.is_empty() || self.told.wait_for(|told| *told >= announced).await.is_err() {
             return std::future::pending().await;
         }
-        self.hand_over();
+        self.hand_over().await;
     }
 
-    fn hand_over(&mut self) {
-        for update in self.waiting.drain(..) {
+    /// May be dropped at any moment: what was not told waits on.
+    async fn hand_over(&mut self) {
+        while let Some(update) = self.waiting.pop_front() {
             // Without a client there is nobody to tell.
             let _ = self.updates.send(Arc::new(update));
+            // An answer can be here all at once: those who follow read it before they miss a piece.
+            self.told_at_once += 1;
+            if self.told_at_once == UPDATES_WAITING_MAX / 4 {
+                self.told_at_once = 0;
+                yield_now().await;
+            }
         }
     }
 }

@@ -89,7 +89,8 @@ async fn all_agree(gates: &[Arc<dyn Gate>], call: &GateCall) -> (String, Verdict
     outcome
 }
 
-fn near_names<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+/// The names that come near to one that does not exist.
+pub fn near_names<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     let mut near: Vec<(f64, &str)> = names
         .map(|other| (strsim::jaro_winkler(name, other), other.as_str()))
         .filter(|(similarity, _)| *similarity > 0.7)

@@ -16,5 +16,6 @@ pub mod tools;
 pub mod updates;
 
 pub use clock::{Clock, SystemClock};
+pub use judge::near_names;
 pub use session::{Command, Session, SessionError, Setup};
 pub use updates::{Update, Updates};

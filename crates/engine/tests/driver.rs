@@ -266,6 +266,32 @@ async fn a_patient_cancel_waits_for_what_must_not_run_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_patient_cancel_waits_no_longer_than_the_turn_may_last() {
+    let (witness, begun) = (Witness::default(), Arc::new(Notify::new()));
+    let world = World::new([Answer::calls(&[("hangs", json!({}))])]).tool(Counting::new(
+        "hangs",
+        Repeat::Once,
+        Does::Hangs(begun.clone()),
+        &witness,
+    ));
+    let world = world.limits(|limits| limits.time_ms_max = Some(1_000));
+    let (session, _ended) = world.start().await;
+    say(&session, "Go").await;
+    begun.notified().await;
+    session.submit(Command::CancelSafely).await;
+    let log = until_stop(&session).await;
+    assert_eq!(
+        in_short(&log)[7..],
+        [
+            "CancelRequested",
+            "hangs cancelled: Cancelled by the user while it ran. It may have done some of its \
+             work: check before you try it again.",
+            "stop cancelled"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_prompt_during_a_turn_is_taken_at_the_next_round() {
     let (witness, begun) = (Witness::default(), Arc::new(Notify::new()));
     let world = World::new([Answer::calls(&[("slow", json!({}))]), Answer::text("Done.")]).tool(

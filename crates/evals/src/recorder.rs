@@ -7,6 +7,7 @@ use inspan_core::{
     event::Head,
     gate::BoxFuture,
     hash::Hash,
+    mask::Mask,
     store::{Claim, SessionId, SessionRow, Store, StoreError},
 };
 
@@ -21,15 +22,24 @@ const NAME_CHARS_MAX: usize = 40;
 /// Another store that also writes each session as a recording into a folder, whenever a turn ends.
 /// A recording is named by the session's first prompt and the hash of what it began with
 /// (`where-is-my-order-1b2c3d4.jsonl`), so that one that is made again takes the place of the old.
+///
+/// Secrets of common forms are masked, and those of [`Recorder::mask`].
 pub struct Recorder<S> {
     inner: Arc<S>,
     folder: PathBuf,
+    mask: Mask,
 }
 
 impl<S: Store + 'static> Recorder<S> {
     /// Records what `inner` keeps into `folder`, which is made when it is missing.
     pub fn new(folder: impl Into<PathBuf>, inner: S) -> Self {
-        Self { inner: Arc::new(inner), folder: folder.into() }
+        Self { inner: Arc::new(inner), folder: folder.into(), mask: Mask::default() }
+    }
+
+    /// Masks these secrets, too.
+    pub fn mask(mut self, mask: Mask) -> Self {
+        self.mask = mask;
+        self
     }
 }
 
@@ -52,14 +62,20 @@ impl<S: Store + 'static> Store for Recorder<S> {
         if !entries.iter().any(|entry| matches!(entry.event, Event::TurnEnded(_))) {
             return append;
         }
-        let (inner, folder, session) =
-            (self.inner.clone(), self.folder.clone(), claim.session.clone());
+        let (inner, folder, session, mask) =
+            (self.inner.clone(), self.folder.clone(), claim.session.clone(), self.mask.clone());
         Box::pin(async move {
             append.await?;
             let log = log(&*inner, &session).await?;
-            let lines: String = log.iter().map(|entry| entry.to_line() + "\n").collect();
+            let lines: String =
+                log.iter().map(|entry| mask.text(&entry.to_line()).into_owned() + "\n").collect();
             let path = folder.join(format!("{}.jsonl", name(&log)));
-            fs::create_dir_all(&folder).and_then(|()| fs::write(&path, lines)).map_err(|why| {
+            // Another session may write the same name: what is there is always whole.
+            let beside = folder.join(format!("{session}.part"));
+            let written = fs::create_dir_all(&folder)
+                .and_then(|()| fs::write(&beside, lines))
+                .and_then(|()| fs::rename(&beside, &path));
+            written.map_err(|why| {
                 let what = format!("the recording {}", path.display());
                 StoreError::NotWritable { what, why: why.to_string() }
             })

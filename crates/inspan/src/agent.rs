@@ -154,8 +154,8 @@ impl Agent {
         self
     }
 
-    /// Where logs are kept. If not set, in memory: those of the sessions that are open, and of the
-    /// last 64 that are not ([`Memory::keeping`](crate::Memory::keeping)). An `Arc` of a store can
+    /// Where logs are kept. If not set, in memory: those of the sessions that are open, and the
+    /// last 64 of the others ([`Memory::keeping`](crate::Memory::keeping)). An `Arc` of a store can
     /// be shared.
     pub fn store(mut self, store: impl Store + 'static) -> Self {
         self.store = Arc::new(store);

@@ -24,7 +24,7 @@ impl Agent {
 
 impl Session {
     /// Asks for a value. The model is told the JSON Schema of `T`, may use its tools first, and has
-    /// to answer with JSON: as the whole text, or in a fenced block of it. An answer that
+    /// to answer with JSON: as the whole text, or in the one fenced block of it. An answer that
     /// does not fit is sent back once with what is wrong. Works with every model.
     ///
     /// # Errors

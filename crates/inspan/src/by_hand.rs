@@ -14,6 +14,7 @@ use inspan_core::{
     tool::{Invocation, Tool, ToolError, ToolSpec},
     words,
 };
+use inspan_engine::near_names;
 use uuid::Uuid;
 
 /// What a model is asked: a plain value, in no provider's words.
@@ -159,7 +160,10 @@ impl Tools {
             result: ToolResult::text(text),
         };
         let Some(tool) = self.tools.iter().find(|tool| tool.spec().name == call.name) else {
-            return not_run(How::UnknownTool, &words::unknown_tool(&call.name, &[]));
+            let names: Vec<String> =
+                self.tools.iter().map(|tool| tool.spec().name.clone()).collect();
+            let near = near_names(&call.name, names.iter());
+            return not_run(How::UnknownTool, &words::unknown_tool(&call.name, &near));
         };
         let Some(arguments) = arguments::read(&call.arguments) else {
             return not_run(How::BadArguments, words::UNREADABLE);

@@ -261,7 +261,7 @@ pub fn from_result<T: Output, E: Failure>(outcome: Result<T, E>) -> Result<ToolR
 /// that of [`ValueKind`].
 pub trait ResultKind {
     /// What ends with it.
-    fn kind(&self) -> ResultEnd {
+    fn __inspan_end(&self) -> ResultEnd {
         ResultEnd
     }
 }
@@ -271,7 +271,7 @@ impl<T, E> ResultKind for Result<T, E> {}
 /// Told of every other value.
 pub trait ValueKind {
     /// What ends with it.
-    fn kind(&self) -> ValueEnd {
+    fn __inspan_end(&self) -> ValueEnd {
         ValueEnd
     }
 }

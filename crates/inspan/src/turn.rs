@@ -45,6 +45,8 @@ pub(crate) struct Follower<'a> {
     turn: u32,
     /// The prompt came while another turn was open, and no request has carried it yet.
     unread: bool,
+    /// The turn that was cancelled last.
+    cancelled: u32,
     so_far: SoFar,
     open_questions: Vec<PermissionAsked>,
     answers: FuturesUnordered<BoxFuture<'static, (CallId, Choice)>>,
@@ -69,6 +71,7 @@ impl<'a> Follower<'a> {
             awaited,
             turn,
             unread: false,
+            cancelled: 0,
             so_far: SoFar::new(model),
             open_questions: Vec::new(),
             answers: FuturesUnordered::new(),
@@ -103,6 +106,9 @@ impl<'a> Follower<'a> {
 
     /// Takes an entry; gives the end of the turn.
     fn take(&mut self, entry: &Entry) -> Option<TurnEnded> {
+        if matches!(entry.event, Event::CancelRequested(_)) {
+            self.cancelled = entry.turn;
+        }
         if self.turn == 0 {
             self.look_for_prompt(entry);
             return None;
@@ -130,7 +136,7 @@ impl<'a> Follower<'a> {
     fn look_for_prompt(&mut self, entry: &Entry) {
         if matches!(self.awaited, Awaited::Prompt(seq) if seq == entry.seq) {
             self.turn = entry.turn;
-            self.unread = entry.round > 0;
+            self.unread = entry.round > 0 || self.cancelled == entry.turn;
         }
     }
 

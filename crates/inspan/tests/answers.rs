@@ -98,7 +98,7 @@ async fn the_loop_by_hand() {
         model.requests()[1][2],
         "weather ok: 21 °C | weather failed: Failed: no station in Porto | weather \
          bad_arguments: Not run: the arguments do not fit. /city: is missing | whether \
-         unknown_tool: Failed: there is no tool `whether`."
+         unknown_tool: Failed: there is no tool `whether`. Near names: weather."
     );
     let ids = conversation.messages.iter().filter_map(|message| match message {
         inspan::Message::User(user) => Some(&user.results),

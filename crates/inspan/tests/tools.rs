@@ -333,3 +333,28 @@ async fn a_result_by_another_name_is_one() {
         assert_eq!(outcome, told.map(str::to_owned).map_err(str::to_owned));
     }
 }
+
+#[tokio::test]
+async fn a_value_may_have_methods_of_any_name() {
+    #[derive(serde::Serialize)]
+    #[serde(crate = "inspan::serde")]
+    struct Shape {
+        corners: u32,
+    }
+
+    impl Shape {
+        fn kind(&self) -> &'static str {
+            if self.corners == 3 { "triangle" } else { "polygon" }
+        }
+    }
+
+    /// Gives a shape.
+    #[tool(effects(), repeat = pure)]
+    fn shape(corners: u32) -> Shape {
+        Shape { corners }
+    }
+
+    assert_eq!(shape::call(3).kind(), "triangle");
+    let told = shape.run(call(json!({ "corners": 4 }))).await.unwrap();
+    assert_eq!(told.to_text(), r#"{"corners":4}"#);
+}

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{Attribute, Expr, ExprLit, Lit, parse_str};
+use syn::{Attribute, Expr, ExprLit, FnArg, Lit, Pat};
 
 use crate::{
     function::{Argument, Function, Kind, Parameter},
@@ -18,7 +18,13 @@ pub(crate) fn tool(function: &Function, options: &Options) -> TokenStream {
     sig.ident = Ident::new("call", ident.span());
     let block = &item.block;
     let mut variables = vec![ident.clone()];
-    let names = function.arguments().filter_map(|argument| parse_str::<Ident>(&argument.name).ok());
+    let names = item.sig.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(typed) => match &*typed.pat {
+            Pat::Ident(pat) => Some(pat.ident.clone()),
+            _ => None,
+        },
+        FnArg::Receiver(_) => None,
+    });
     variables.extend(names.filter(|name| name != ident));
     let about = format!("The function `{ident}`, as it was written.");
     let implementation = implementation(function, options);
@@ -182,7 +188,7 @@ fn run(function: &Function) -> TokenStream {
         // An alias of `Result` is known by its type alone.
         quote!({
             use __private::{ResultKind as _, ValueKind as _};
-            (&outcome).kind().finish(outcome)
+            (&outcome).__inspan_end().finish(outcome)
         })
     };
     quote! {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use inspan_core::{
-    event::{Entry, Event, Head},
+    event::{Entry, Event, Head, Stop},
     gate::BoxFuture,
     hash::Hash,
     store::{Blobs, Claim, SessionId, SessionRow, Store, StoreError},
@@ -23,6 +23,8 @@ pub struct Memory(Arc<Mutex<Kept>>);
 struct Kept {
     /// Logs that nobody writes and that are kept all the same; `None` for all.
     idle_max: Option<usize>,
+    /// Claims that were given back.
+    released: u64,
     logs: BTreeMap<SessionId, Log>,
     blobs: HashMap<Hash, Arc<[u8]>>,
 }
@@ -31,6 +33,8 @@ struct Kept {
 struct Log {
     epoch: u64,
     claimed: bool,
+    /// How many claims had been given back when this one's was.
+    released: u64,
     /// As they were handed over, and shared with whoever did; none is empty.
     appends: Vec<Arc<[Entry]>>,
 }
@@ -38,6 +42,11 @@ struct Log {
 impl Log {
     fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.appends.iter().flat_map(|append| append.iter())
+    }
+
+    fn is_parked(&self) -> bool {
+        matches!(self.last().map(|last| &last.event), Some(Event::TurnEnded(ended))
+            if ended.stop == Stop::Parked)
     }
 
     fn last(&self) -> Option<&Entry> {
@@ -56,13 +65,14 @@ impl Log {
 impl Kept {
     fn forget(&mut self) {
         let Some(idle_max) = self.idle_max else { return };
-        let idle = self.logs.values().filter(|log| !log.claimed).count();
-        let mut over = idle.saturating_sub(idle_max);
-        self.logs.retain(|_, log| {
-            let goes = !log.claimed && over > 0;
-            over -= usize::from(goes);
-            !goes
-        });
+        let idle = self.logs.iter().filter(|(_, log)| !log.claimed && !log.is_parked());
+        let mut idle: Vec<(u64, SessionId)> =
+            idle.map(|(id, log)| (log.released, id.clone())).collect();
+        idle.sort_unstable();
+        let over = idle.len().saturating_sub(idle_max);
+        for (_, id) in idle.into_iter().take(over) {
+            self.logs.remove(&id);
+        }
     }
 }
 
@@ -72,8 +82,8 @@ impl Memory {
         Self::default()
     }
 
-    /// A store that forgets: of the logs that nobody writes any more, it keeps those of the
-    /// `idle_max` sessions whose identifiers come last, which are the newest.
+    /// A store that forgets: of the logs that nobody writes any more, it keeps the `idle_max` that
+    /// were written last, and those that wait to be gone on with (parked).
     pub fn keeping(idle_max: usize) -> Self {
         let kept = Kept { idle_max: Some(idle_max), ..Kept::default() };
         Self(Arc::new(Mutex::new(kept)))
@@ -144,8 +154,10 @@ struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let mut kept = self.memory.kept();
+        kept.released += 1;
+        let released = kept.released;
         if let Some(log) = kept.logs.get_mut(&self.session) {
-            log.claimed = false;
+            (log.claimed, log.released) = (false, released);
         }
         kept.forget();
     }

@@ -159,6 +159,14 @@ fn what_was_cut_in_its_calls_is_no_part_of_the_answer() {
     log.replied_as(ReplyStop::Length, &[text("Once upon ")]);
     log.replied(&[text("a time.")]);
     assert_eq!(log.state.answer, "Once upon a time.");
+
+    // Nothing follows a closing reply: what it says is the answer, however it ended.
+    let mut log = Log::with(|config| config.limits.rounds_max = 1);
+    log.prompt("Look.");
+    log.replied(&[call("look", "{}")]);
+    log.finished(0, How::Ok, "21");
+    log.replied_as(ReplyStop::Length, &[text("It is 21."), half_call("look")]);
+    assert_eq!(log.state.answer, "It is 21.");
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use inspan_core::{
     budget::Price,
     decide::not_run,
-    message::{How, Usage},
+    message::{How, ReplyStop, Usage},
 };
 
-use crate::log::{Log, call, text};
+use crate::log::{Log, call, half_call, text};
 
 fn counted(input: u64, output: u64) -> Usage {
     Usage { input: Some(input), output: Some(output), ..Usage::default() }
@@ -106,7 +106,7 @@ fn tokens_with_a_reserve_for_the_closing_call() {
     log.replied(&[text("Enough.")]);
     log.is(r#"
         > prompt "Look."
-        ask model: round 1, attempt 1, reads 37, writes 413 at most
+        ask model: round 1, attempt 1, reads 37, writes 963 at most
         wait
         > replied End: look({})
         judge call_5_0
@@ -128,6 +128,43 @@ fn tokens_with_a_reserve_for_the_closing_call() {
 }
 
 #[test]
+fn a_reply_that_was_cut_for_its_limit_leaves_room_for_the_closing_call() {
+    let mut log = Log::with(|config| config.limits.tokens_max = Some(20_000));
+    log.usage = counted(1_000, 100);
+    log.prompt("Look.");
+    round(&mut log, "look", "1");
+    log.usage = counted(1_200, 7_000);
+    log.replied_as(ReplyStop::Length, &[text("A long"), half_call("look")]);
+    log.replied(&[text("Enough.")]);
+    log.is(r#"
+        > prompt "Look."
+        ask model: round 1, attempt 1, reads 37, writes 8192 at most
+        wait
+        > replied End: look({})
+        judge call_5_0
+        run call_5_0 look, attempt 1, key s/call_5_0, Pure []
+        wait
+        > finished call_5_0 ok: "1"
+        ask model: round 2, attempt 1, reads 1101, writes 7221 at most
+        wait
+        > replied Length: "A long", look({"n":…
+        ask model: round 2, attempt 1, closing for Tokens, reads 8224, writes 2000 at most
+        wait
+        > replied End: "Enough."
+        end tokens ""
+        idle
+        --------
+        user: Look.
+        model: look({})
+        call_5_0 ok: 1
+        model: "A long"
+        user: [Your reply was cut at its limit of 7221 tokens. Go on from there, or answer in fewer words.]
+        user: [The limit on tokens of this turn is reached. No tool will run any more. Answer now, in text, with what you have; say what is unfinished.]
+        model: "Enough."
+    "#);
+}
+
+#[test]
 fn tokens_without_room_for_a_closing_call() {
     let mut log = Log::with(|config| config.limits.tokens_max = Some(1_000));
     log.usage = counted(900, 200);
@@ -135,11 +172,11 @@ fn tokens_without_room_for_a_closing_call() {
     round(&mut log, "look", "1");
     log.is(r#"
         > prompt "Look."
-        ask model: round 1, attempt 1, reads 37, writes 413 at most
+        ask model: round 1, attempt 1, reads 37, writes 963 at most
         wait
         > replied End: look({})
         answer call_5_0 look not_run: "Not run: the limit on tokens was reached before it."
-        end tokens "nothing of the limit is left for a closing answer"
+        end tokens "nothing is left for a closing answer"
         idle
         --------
         user: Look.
@@ -189,28 +226,28 @@ fn cost() {
     log.replied(&[text("That was dear.")]);
     log.is(r#"
         > prompt "Look."
-        ask model: round 1, attempt 1, reads 37, writes 737 at most
+        ask model: round 1, attempt 1, reads 37, writes 992 at most
         wait
         > replied End: look({})
         judge call_5_0
         run call_5_0 look, attempt 1, key s/call_5_0, Pure []
         wait
         > finished call_5_0 ok: "1"
-        ask model: round 2, attempt 1, reads 551, writes 441 at most
+        ask model: round 2, attempt 1, reads 551, writes 398 at most
         wait
         > replied End: look({})
         judge call_10_0
         run call_10_0 look, attempt 1, key s/call_10_0, Pure []
         wait
         > finished call_10_0 ok: "2"
-        ask model: round 3, attempt 1, reads 551, writes 316 at most
+        ask model: round 3, attempt 1, reads 551, writes 273 at most
         wait
         > replied End: look({})
         judge call_15_0
         run call_15_0 look, attempt 1, key s/call_15_0, Pure []
         wait
         > finished call_15_0 ok: "3"
-        ask model: round 4, attempt 1, reads 551, writes 191 at most
+        ask model: round 4, attempt 1, reads 551, writes 148 at most
         wait
         > replied End: look({})
         judge call_20_0
@@ -559,7 +596,7 @@ fn zero_is_zero() {
     log.prompt("Look.");
     log.is(r#"
         > prompt "Look."
-        end tokens "nothing of the limit is left for a closing answer"
+        end tokens "nothing is left for a closing answer"
         idle
         --------
         user: Look.
@@ -572,7 +609,7 @@ fn zero_is_zero() {
     log.prompt("Look.");
     log.is(r#"
         > prompt "Look."
-        end cost "nothing of the limit is left for a closing answer"
+        end cost "nothing is left for a closing answer"
         idle
         --------
         user: Look.
@@ -643,7 +680,7 @@ fn a_raised_limit_is_never_more_than_the_model_can_write() {
         config.model.window_tokens_max = Some(9_000);
     });
     log.prompt("Tell.");
-    log.replied_as(inspan_core::message::ReplyStop::Length, &[text("Once")]);
+    log.replied_as(ReplyStop::Length, &[text("Once")]);
     log.is(
         r#"
         > prompt "Tell."
