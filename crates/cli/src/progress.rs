@@ -5,11 +5,10 @@ use std::collections::HashMap;
 
 use inspan_core::{
     Entry, Event,
-    budget::RETRY_WAIT_MS_MAX,
-    effects::Repeat,
     event::{ModelFailed, ModelReplied, Stop, ToolFinished},
     message::{CallId, How},
-    provider::{Delta, ErrorClass},
+    provider::Delta,
+    recover::is_parked_for,
     state::State,
     turn::{CallStatus, OpenCall, Phase},
     words::{dollars, duration},
@@ -103,9 +102,7 @@ impl Progress {
             }
             Event::CancelRequested(_) => {
                 let ends = |open: &&OpenCall| match (&open.status, &open.tool) {
-                    (CallStatus::Running(_), Some(tool)) => {
-                        !matches!(tool.repeat, Repeat::Pure | Repeat::Idempotent)
-                    }
+                    (CallStatus::Running(_), Some(tool)) => !tool.repeat.is_repeatable(),
                     _ => false,
                 };
                 let waited: Vec<&str> =
@@ -161,7 +158,7 @@ impl Progress {
         let again = match failed.retry_at_ms {
             Some(at) => match u64::try_from(at.saturating_sub(at_ms)) {
                 // The turn is parked, and nothing happens by itself.
-                Ok(wait) if failed.class == ErrorClass::Quota || wait > RETRY_WAIT_MS_MAX => {
+                Ok(wait) if is_parked_for(failed.class, wait) => {
                     format!("; not before {}", duration(wait))
                 }
                 Ok(wait) if wait > 0 => format!("; again in {}", duration(wait)),

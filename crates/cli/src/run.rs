@@ -14,7 +14,10 @@ use inspan_core::{
     message::{Content, Labels},
     store::{SessionId, Store, StoreError},
 };
-use inspan_engine::{Command, Session, SessionError, Setup, SystemClock, Update, clock::Clock};
+use inspan_engine::{
+    Command, Session, SessionError, Setup, SystemClock, Update, clock::Clock,
+    session::log as log_of,
+};
 use uuid::Uuid;
 
 use crate::{
@@ -29,9 +32,6 @@ use crate::{
     setup::{Prepared, prepare},
     verify::first_changed,
 };
-
-/// Entries read at once.
-const ENTRIES_READ_MAX: usize = 256;
 
 /// Sessions looked through for one that was interrupted.
 const INTERRUPTED_LOOKED_AT_MAX: usize = 200;
@@ -189,7 +189,7 @@ async fn nothing_open(
         )));
     };
     let mut seen = Seen::default();
-    let entries = all_entries(store, id).await?;
+    let entries = log_of(store, id).await?;
     entries.iter().for_each(|entry| seen.take(entry));
     if let Some(record) = record {
         record.write(&entries, out)?;
@@ -215,7 +215,7 @@ impl Before {
     /// with what can be read.
     async fn read(store: &dyn Store, id: &SessionId, out: &Out) -> Result<Self, Failure> {
         let mut before = Self::default();
-        let entries = all_entries(store, id).await?;
+        let entries = log_of(store, id).await?;
         if let Some(changed) = first_changed(&entries) {
             let note = format!(
                 "entry {} is not what was written after entry {}: inspan verify {id}",
@@ -308,7 +308,7 @@ impl Turn<'_> {
         self.out.progress(&format!("{}\n", styled(DIM, &format!("session {id}"))));
         let followed = self.follow(&session, &mut ended, before, prompt).await;
         if let Some(record) = self.record.take() {
-            let entries = all_entries(&*self.setup.store, session.id()).await?;
+            let entries = log_of(&*self.setup.store, session.id()).await?;
             record.write(&entries, self.out)?;
         }
         let (code, last) = followed?;
@@ -439,22 +439,5 @@ async fn gone(ended: &mut inspan_engine::session::Ended) -> Failure {
             what: "the session's driver".to_owned(),
             why: "it ended before the turn did".to_owned(),
         }),
-    }
-}
-
-/// All entries of a session.
-pub(crate) async fn all_entries(
-    store: &dyn Store,
-    id: &SessionId,
-) -> Result<Vec<Entry>, StoreError> {
-    let mut entries: Vec<Entry> = Vec::new();
-    loop {
-        let after = entries.last().map_or(0, |entry| entry.seq);
-        let more = store.read(id, after, ENTRIES_READ_MAX).await?;
-        let is_last = more.len() < ENTRIES_READ_MAX;
-        entries.extend(more);
-        if is_last {
-            return Ok(entries);
-        }
     }
 }

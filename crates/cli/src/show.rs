@@ -7,11 +7,12 @@ use inspan_core::{
     words::{dollars, duration, limit_neared},
 };
 
+use inspan_engine::session::log;
+
 use crate::{
     exit::Failure,
     home::{Home, session_of},
     out::{BAD, BOLD, DIM, GOOD, NOTE, Out, counted, grouped, styled},
-    run::all_entries,
     sessions::{in_local_time, minute},
 };
 
@@ -23,7 +24,7 @@ pub(crate) async fn show(home: &Home, given: &str, as_json: bool) -> Result<u8, 
     let out = Out::new(home.mask()?);
     let store = home.store().await?;
     let id = session_of(&store, given).await?;
-    let entries = all_entries(&store, &id).await?;
+    let entries = log(&store, &id).await?;
     if as_json {
         for entry in &entries {
             out.answer(&format!("{}\n", out.masked(&entry.to_line())));

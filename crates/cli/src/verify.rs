@@ -6,11 +6,12 @@ use inspan_core::{
     mask::Mask,
 };
 
+use inspan_engine::session::log;
+
 use crate::{
     exit::Failure,
     home::{Home, session_of},
     out::{GOOD, Out, styled},
-    run::all_entries,
 };
 
 /// Checks the hash of every entry, each over the one before it.
@@ -21,7 +22,7 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
     // Counted before they are read: somebody may be writing.
     let rows = store.sessions(id.as_str(), 1).await?;
     let written = rows.first().filter(|row| row.id == id).map_or(0, |row| row.entries);
-    let entries = all_entries(&store, &id).await?;
+    let entries = log(&store, &id).await?;
     if let Some(Changed { entry, after }) = first_changed(&entries) {
         return Err(Failure::Verify(format!(
             "session {id}: entry {entry} is not what was written after entry {after}; the entries \

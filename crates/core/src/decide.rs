@@ -3,7 +3,7 @@
 
 use crate::{
     account::Account,
-    budget::{Limit, RETRY_WAIT_MS_MAX},
+    budget::Limit,
     event::{
         Event, ModelFailed, Parked, PermissionAnswered, PermissionAsked, RoundStarted,
         SessionConfigured, Stop, ToolFinished, ToolStarted, TurnEnded,
@@ -11,6 +11,7 @@ use crate::{
     gate::{AnsweredBy, Choice},
     message::{CallId, How, Labels, ReplyStop, ToolResult},
     provider::ErrorClass,
+    recover::is_parked_for,
     state::State,
     turn::{CallStatus, OpenCall, Phase, Turn},
     words,
@@ -210,7 +211,7 @@ impl Now<'_> {
             return end(stop, &failed.message);
         };
         let wait_ms = u64::try_from(retry_ms.saturating_sub(failed_ms)).unwrap_or(0);
-        if failed.class == ErrorClass::Quota || wait_ms > RETRY_WAIT_MS_MAX {
+        if is_parked_for(failed.class, wait_ms) {
             let parked = Parked { why: failed.message.clone(), until_ms: Some(retry_ms) };
             return Action::AppendEvent(parked.into());
         }

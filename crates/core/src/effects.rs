@@ -125,3 +125,11 @@ pub enum Repeat {
     #[default]
     Once,
 }
+
+impl Repeat {
+    /// Whether a run that nobody saw the end of does no harm: it can be ended in the middle, and
+    /// done again.
+    pub fn is_repeatable(self) -> bool {
+        matches!(self, Self::Pure | Self::Idempotent)
+    }
+}

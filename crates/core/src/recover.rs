@@ -1,7 +1,7 @@
 //! What follows from a failed model call, and from a process that died.
 
 use crate::{
-    budget::{RETRY_WAIT_MS_FIRST, RETRY_WAIT_MS_GROWN},
+    budget::{RETRY_WAIT_MS_FIRST, RETRY_WAIT_MS_GROWN, RETRY_WAIT_MS_MAX},
     decide::not_run,
     effects::Repeat,
     event::{Event, ModelFailed, Woken, WokenWhy},
@@ -34,6 +34,11 @@ pub fn retry_at_ms(state: &State, error: &ModelError, now_ms: i64, chance: f64) 
         }
         _ => own_ms - quarter(own_ms),
     }))
+}
+
+/// Whether a turn is parked for such a wait in place of waiting itself.
+pub fn is_parked_for(class: ErrorClass, wait_ms: u64) -> bool {
+    class == ErrorClass::Quota || wait_ms > RETRY_WAIT_MS_MAX
 }
 
 /// What a driver appends when it takes over a log whose last process left a turn open: the turn

@@ -58,6 +58,9 @@ impl fmt::Display for SessionId {
     }
 }
 
+/// Entries that are read at once from a store.
+pub const ENTRIES_READ_MAX: usize = 256;
+
 /// The right to write one session. Dropping it gives the right back.
 pub struct Claim {
     /// The session.

@@ -68,7 +68,7 @@ impl ToolSpec {
     /// Whether calls of this tool run beside each other: they only read, and a second run does
     /// no harm.
     pub fn side_by_side(&self) -> bool {
-        self.effects.only_reads() && matches!(self.repeat, Repeat::Pure | Repeat::Idempotent)
+        self.effects.only_reads() && self.repeat.is_repeatable()
     }
 }
 

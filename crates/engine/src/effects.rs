@@ -10,7 +10,6 @@ use inspan_core::{
         EVIDENCE_BYTES_MAX, JSON_DEPTH_MAX, RESULT_BYTES_MAX, RESULT_PIECES_MAX, tokens_estimate,
     },
     decide::Abort,
-    effects::Repeat,
     event::{ToolFinished, ToolStarted},
     mask::Mask,
     message::{Content, How, ReplyPart, ReplyStop, ResultState, ToolResult, Usage},
@@ -199,7 +198,7 @@ pub(crate) async fn run_tool(
     let limit_ms = tool.spec().timeout_ms_max;
     let run = AssertUnwindSafe(async { tool.run(invocation).await }).catch_unwind();
     let timed = tokio::time::timeout(Duration::from_millis(limit_ms), run);
-    let is_harmless = matches!(started.repeat, Repeat::Pure | Repeat::Idempotent);
+    let is_harmless = started.repeat.is_repeatable();
     // What is done already counts as done.
     let ended = tokio::select! {
         biased;

@@ -11,7 +11,7 @@ use inspan_core::{
     provider::Provider,
     recover::recover,
     shared::Shared,
-    store::{Blobs, Claim, SessionId, Store, StoreError},
+    store::{Blobs, Claim, ENTRIES_READ_MAX, SessionId, Store, StoreError},
     tool::Tool,
 };
 use tokio::{
@@ -22,7 +22,7 @@ use tokio::{
 use crate::{
     clock::Clock,
     driver::{Driver, Start},
-    updates::{ENTRIES_READ_MAX, UPDATES_WAITING_MAX, Update, Updates},
+    updates::{UPDATES_WAITING_MAX, Update, Updates},
 };
 
 /// Commands that wait for the driver.
@@ -245,6 +245,23 @@ async fn check_end(store: &dyn Store, id: &SessionId, state: &State) -> Result<(
             ),
         }),
         _ => Ok(()),
+    }
+}
+
+/// The whole log of a session.
+///
+/// # Errors
+/// What the store says.
+pub async fn log(store: &dyn Store, id: &SessionId) -> Result<Vec<Entry>, StoreError> {
+    let mut log: Vec<Entry> = Vec::new();
+    loop {
+        let after = log.last().map_or(0, |entry| entry.seq);
+        let more = store.read(id, after, ENTRIES_READ_MAX).await?;
+        let is_last = more.len() < ENTRIES_READ_MAX;
+        log.extend(more);
+        if is_last {
+            return Ok(log);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use inspan_core::{
     Entry,
     provider::Delta,
-    store::{SessionId, Store, StoreError},
+    store::{ENTRIES_READ_MAX, SessionId, Store, StoreError},
 };
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -14,9 +14,6 @@ pub const UPDATES_WAITING_MAX: usize = 128;
 
 /// Updates are told through this. Each session has room for as many pointers as may wait.
 pub(crate) type Tell = broadcast::Sender<Arc<Update>>;
-
-/// Entries read at once from the store.
-pub(crate) const ENTRIES_READ_MAX: usize = 256;
 
 /// A piece of what happens in a session.
 #[derive(Clone, Debug)]

@@ -8,13 +8,10 @@ use inspan_core::{
     gate::BoxFuture,
     hash::Hash,
     mask::Mask,
-    store::{Claim, SessionId, SessionRow, Store, StoreError},
+    store::{Claim, ENTRIES_READ_MAX, SessionId, SessionRow, Store, StoreError},
 };
 
 use crate::recording::text_of;
-
-/// Entries read at once from the store inside.
-const ENTRIES_READ_MAX: usize = 256;
 
 /// Characters of the first prompt in the name of a recording.
 const NAME_CHARS_MAX: usize = 40;

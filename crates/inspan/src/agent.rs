@@ -12,7 +12,7 @@ use inspan_core::{
     mask::Mask,
     provider::{BoxStream, Provider},
     shared::Shared,
-    store::{SessionId, Store, StoreError},
+    store::{ENTRIES_READ_MAX, SessionId, Store, StoreError},
     tool::Tool,
 };
 use inspan_engine::{Setup, SystemClock, session::fold};
@@ -29,9 +29,6 @@ use crate::{
 
 /// How often a session of another process is looked at.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Entries read at once from the store.
-const ENTRIES_READ_MAX: usize = 256;
 
 /// Sessions whose logs an agent without a store of its own keeps when nobody writes them.
 const SESSIONS_KEPT_MAX: usize = 64;
@@ -249,16 +246,7 @@ impl Agent {
     /// # Errors
     /// There is no such session, or the store says no.
     pub async fn log(&self, id: &SessionId) -> Result<Vec<Entry>, Error> {
-        let mut log: Vec<Entry> = Vec::new();
-        loop {
-            let after = log.last().map_or(0, |entry| entry.seq);
-            let more = self.store.read(id, after, ENTRIES_READ_MAX).await?;
-            let is_last = more.len() < ENTRIES_READ_MAX;
-            log.extend(more);
-            if is_last {
-                return Ok(log);
-            }
-        }
+        Ok(inspan_engine::session::log(&*self.store, id).await?)
     }
 
     fn setup(&self) -> Setup {
