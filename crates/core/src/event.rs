@@ -17,7 +17,7 @@ use crate::{
     gate::{AnsweredBy, Choice, Verdict},
     hash::Hash,
     message::{CallId, Content, How, Labels, Reply, ToolResult, Usage},
-    provider::ErrorClass,
+    provider::{ErrorClass, Refused},
     store::SessionId,
     tool::ToolSpec,
 };
@@ -196,6 +196,9 @@ pub struct ModelFailed {
     pub message: String,
     /// When to try again, in milliseconds since 1970; none: no further attempt.
     pub retry_at_ms: Option<i64>,
+    /// What of the request was refused, if it was that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
     /// What is charged for it: an estimate when the process died in it.
     #[serde(default)]
     pub usage: Usage,

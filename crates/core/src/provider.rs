@@ -96,6 +96,32 @@ impl ErrorClass {
     }
 }
 
+/// The part of a request that a provider refused, as far as its words tell: what the projection
+/// leaves out next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "part", rename_all = "snake_case")]
+pub enum Refused {
+    /// Pictures: one that is too large or of a wrong type, or too many of them.
+    Images {
+        /// The most pictures that one request may hold, if it was said.
+        count_max: Option<u32>,
+    },
+    /// Reasoning: a signature that does not fit, a block that is not expected there.
+    Reasoning,
+    /// The declaration of one tool.
+    Tool {
+        /// Its name.
+        name: String,
+    },
+    /// A call without its result, a result without its call, an identifier.
+    Calls,
+    /// The whole: more tokens than the model's window has, more bytes than the server takes.
+    Size {
+        /// The window in tokens, if it was said.
+        tokens_max: Option<u64>,
+    },
+}
+
 /// A failed model call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -106,6 +132,8 @@ pub struct ModelError {
     pub message: String,
     /// How long the provider asks to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// What of the request was refused; `None` when it was not the request, or nobody knows.
+    pub refused: Option<Refused>,
 }
 
 /// A piece of a model's answer.

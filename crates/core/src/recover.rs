@@ -59,6 +59,7 @@ pub fn recover(state: &State, now_ms: i64) -> Vec<Event> {
                 class: ErrorClass::Interrupted,
                 message: "the process ended in the middle of this model call".to_owned(),
                 retry_at_ms: Some(now_ms),
+                refused: None,
                 usage,
                 cost_nano_usd: price.map(|price| price.of(&usage)),
                 ms: 0,

@@ -334,7 +334,7 @@ impl Driver {
         let seq = self.state.head.seq + 1;
         let issuer = self.setup.provider.issuer().to_owned();
         let (is_empty, counted) = (built.is_empty(), *built.usage());
-        let (class, message, retry_at_ms) = match end {
+        let (class, message, retry_at_ms, refused) = match end {
             ModelEnd::Finished(stop) => {
                 let mut reply = built.finish(stop, &issuer, seq);
                 // A server that never counts would spend nothing for ever.
@@ -348,16 +348,20 @@ impl Driver {
                 reply.usage = self.estimated(&counted, &reply.parts);
                 return self.replied(reply, first_ms, ms);
             }
-            ModelEnd::Aborted(Abort::Cancelled) => {
-                (ErrorClass::Cancelled, "cancelled before anything had arrived".to_owned(), None)
-            }
+            ModelEnd::Aborted(Abort::Cancelled) => (
+                ErrorClass::Cancelled,
+                "cancelled before anything had arrived".to_owned(),
+                None,
+                None,
+            ),
             ModelEnd::Aborted(Abort::OutOfTime) => {
-                (ErrorClass::TimeLimit, "the time of this turn was over".to_owned(), None)
+                (ErrorClass::TimeLimit, "the time of this turn was over".to_owned(), None, None)
             }
             ModelEnd::Failed(error) => {
                 let clock = &self.setup.clock;
                 let retry = retry_at_ms(&self.state, &error, clock.now_ms(), clock.chance());
-                (error.class, self.setup.mask.text(&error.message).into_owned(), retry)
+                let message = self.setup.mask.text(&error.message).into_owned();
+                (error.class, message, retry, error.refused)
             }
         };
         let reply = built.finish(ReplyStop::Broken, &issuer, seq);
@@ -366,7 +370,16 @@ impl Driver {
         let usage = if is_free { counted } else { self.estimated(&counted, &reply.parts) };
         let cost_nano_usd = self.cost(&usage);
         let partial = (retry_at_ms.is_none() && !is_empty).then_some(reply);
-        self.record(ModelFailed { class, message, retry_at_ms, usage, cost_nano_usd, ms, partial });
+        self.record(ModelFailed {
+            class,
+            message,
+            retry_at_ms,
+            refused,
+            usage,
+            cost_nano_usd,
+            ms,
+            partial,
+        });
     }
 
     fn replied(&mut self, reply: Reply, first_ms: u64, ms: u64) {

@@ -166,6 +166,7 @@ fn no_end() -> ModelError {
         class: ErrorClass::Network,
         message: "the provider's stream ended without saying so".to_owned(),
         retry_after_ms: None,
+        refused: None,
     }
 }
 

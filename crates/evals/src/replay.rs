@@ -108,7 +108,12 @@ impl Provider for Replay {
     fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
         let events = self.answer(&request).unwrap_or_else(|message| {
             let class = ErrorClass::BadRequest;
-            vec![ModelEvent::Failed(ModelError { class, message, retry_after_ms: None })]
+            vec![ModelEvent::Failed(ModelError {
+                class,
+                message,
+                retry_after_ms: None,
+                refused: None,
+            })]
         });
         stream::iter(events).boxed()
     }

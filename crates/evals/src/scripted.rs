@@ -112,7 +112,12 @@ impl Answer {
     /// Ends the answer with a failure.
     pub fn fails(mut self, class: ErrorClass, retry_after_ms: Option<u64>) -> Self {
         let message = format!("scripted {}", class.as_str());
-        self.events.push(ModelEvent::Failed(ModelError { class, message, retry_after_ms }));
+        self.events.push(ModelEvent::Failed(ModelError {
+            class,
+            message,
+            retry_after_ms,
+            refused: None,
+        }));
         self
     }
 

@@ -121,6 +121,7 @@ pub async fn chat(
         class: ErrorClass::Network,
         message: "the provider's stream ended without saying so".to_owned(),
         retry_after_ms: None,
+        refused: None,
     })
 }
 

@@ -170,6 +170,7 @@ impl Endpoint {
             class: failure.class,
             message: mask.text(&message).into_owned(),
             retry_after_ms: failure.retry_after_ms,
+            refused: None,
         }
     }
 }

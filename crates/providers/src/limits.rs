@@ -108,7 +108,12 @@ impl Watched {
         self.over = true;
         let place = &self.place;
         let message = format!("{place} {what} {}", seconds(limit_ms));
-        ModelEvent::Failed(ModelError { class: ErrorClass::Stalled, message, retry_after_ms: None })
+        ModelEvent::Failed(ModelError {
+            class: ErrorClass::Stalled,
+            message,
+            retry_after_ms: None,
+            refused: None,
+        })
     }
 }
 
@@ -155,6 +160,7 @@ mod tests {
             class: ErrorClass::Stalled,
             message: message.into(),
             retry_after_ms: None,
+            refused: None,
         })
     }
 

@@ -171,6 +171,7 @@ async fn a_server_that_is_not_there() {
             class: ErrorClass::Network,
             message: format!("here ({address}) refused the connection; is the server running?"),
             retry_after_ms: None,
+            refused: None,
         }
     );
 }
@@ -233,7 +234,11 @@ async fn answers_that_are_no_reply() {
             let host = url.trim_start_matches("http://");
             let message = format!("here ({host}) {}", what.replace("{url}", &url));
             let error = failure(&*provider(wire, url.clone())).await;
-            assert_eq!(error, ModelError { class, message, retry_after_ms }, "{wire:?}");
+            assert_eq!(
+                error,
+                ModelError { class, message, retry_after_ms, refused: None },
+                "{wire:?}"
+            );
         }
     }
 }

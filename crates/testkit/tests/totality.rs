@@ -84,6 +84,7 @@ proptest! {
                 class: ErrorClass::RateLimited,
                 message: String::new(),
                 retry_after_ms: Some(u64::MAX),
+                refused: None,
             };
             let _ = (recover(&state, at_ms), retry_at_ms(&state, &error, at_ms, 1.0));
         }
@@ -109,6 +110,7 @@ fn ends(state: &State) -> Vec<Event> {
         class: ErrorClass::Cancelled,
         message: String::new(),
         retry_at_ms: None,
+        refused: None,
         usage: Usage::default(),
         cost_nano_usd: None,
         ms: 0,
@@ -309,6 +311,7 @@ fn failure(
         class,
         message: String::new(),
         retry_at_ms,
+        refused: None,
         usage: Usage { input: Some(tokens), ..Usage::default() },
         cost_nano_usd: Some(tokens),
         ms: tokens,

@@ -146,7 +146,7 @@ impl Log {
 
     pub(crate) fn failed(&mut self, class: ErrorClass, retry_after_ms: Option<u64>) {
         let (message, now_ms) = (format!("{class:?} it was"), self.now_ms);
-        let error = ModelError { class, message: message.clone(), retry_after_ms };
+        let error = ModelError { class, message: message.clone(), retry_after_ms, refused: None };
         let retry_at_ms = retry_at_ms(&self.state, &error, now_ms, 0.0);
         let partial = retry_at_ms.is_none().then(|| self.arrived_as(ReplyStop::Broken)).flatten();
         self.append(failure(class, message, retry_at_ms, partial));
@@ -350,7 +350,8 @@ fn failure(
     partial: Option<Reply>,
 ) -> Event {
     let (usage, cost_nano_usd) = (Usage::default(), None);
-    ModelFailed { class, message, retry_at_ms, usage, cost_nano_usd, ms: 1, partial }.into()
+    ModelFailed { class, message, retry_at_ms, refused: None, usage, cost_nano_usd, ms: 1, partial }
+        .into()
 }
 
 fn action_line(action: &Action) -> String {

@@ -88,6 +88,7 @@ pub(crate) fn failed(class: ErrorClass, ms: u64) -> Event {
         partial: None,
         message: "no".into(),
         retry_at_ms: None,
+        refused: None,
         usage: Usage::default(),
         cost_nano_usd: None,
         ms,

@@ -429,6 +429,7 @@ impl<'a> Driver<'a> {
             class: error.class,
             message: error.message,
             retry_at_ms,
+            refused: error.refused,
             usage: Usage::default(),
             cost_nano_usd: None,
             ms: 3,
@@ -451,7 +452,7 @@ impl<'a> Driver<'a> {
 }
 
 fn of_class(class: ErrorClass) -> ModelError {
-    ModelError { class, message: "it was ended".to_owned(), retry_after_ms: None }
+    ModelError { class, message: "it was ended".to_owned(), retry_after_ms: None, refused: None }
 }
 
 fn finished(call: CallId, name: String, how: How, result: ToolResult, ms: u64) -> ToolFinished {

@@ -182,7 +182,7 @@ impl World {
         };
         let partial = if self.one_in(2) { halved(self.parts()) } else { Vec::new() };
         let message = "the server said so".to_owned();
-        Answer::Fails(ModelError { class, message, retry_after_ms }, partial)
+        Answer::Fails(ModelError { class, message, retry_after_ms, refused: None }, partial)
     }
 
     fn parts(&mut self) -> Vec<ReplyPart> {
