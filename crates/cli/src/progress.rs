@@ -84,6 +84,11 @@ impl Progress {
             }
             Event::ModelReplied(e) => self.replied(e, out),
             Event::ModelFailed(e) => self.failed(e, entry.at_ms, out),
+            Event::ProjectionRepaired(e) => {
+                self.note(&format!("{}; asked again", e.repair.words()), out);
+            }
+            Event::PromptCut(e) => self.note(&inspan_core::words::prompt_cut(e), out),
+            Event::ModelSwitched(e) => self.note(&format!("{} is asked instead", e.model), out),
             Event::ToolStarted(e) => {
                 let what = match state.call(&e.call) {
                     Some(open) => format!("{} {}", e.name, open.call.arguments),

@@ -71,11 +71,13 @@ pub(crate) fn prepare(
         window_tokens_max: facts.window_tokens_max,
         output_tokens_max: facts.output_tokens_max,
         price: facts.price,
+        cuts_silently: false,
     };
     let setup = Setup {
         store,
         blobs: None,
         provider,
+        fallbacks: Vec::new(),
         tools: agent.tools,
         gates: Vec::new(),
         shared: Default::default(),
@@ -86,6 +88,7 @@ pub(crate) fn prepare(
         config: SessionConfigured {
             agent: Some(agent.reference),
             model,
+            fallbacks: Vec::new(),
             system: agent.system,
             tools: Vec::new(),
             gates: Vec::new(),

@@ -4,7 +4,7 @@ use inspan_core::{
     Entry, Event,
     message::{Content, ReplyPart},
     state::State,
-    words::{dollars, duration, limit_neared},
+    words::{dollars, duration, limit_neared, prompt_cut},
 };
 
 use inspan_engine::session::log;
@@ -95,6 +95,9 @@ fn lines_of(entry: &Entry, state: &State, out: &Out) -> Vec<String> {
             lines
         }
         Event::ModelFailed(e) => row("failed", &format!("{}: {}", e.class.as_str(), e.message)),
+        Event::ProjectionRepaired(e) => row("repaired", &e.repair.words()),
+        Event::PromptCut(e) => row("cut", &prompt_cut(e)),
+        Event::ModelSwitched(e) => row("switched", &format!("to {}", e.model)),
         Event::ToolFinished(e) => {
             let mut lines = row("tool", &format!("{}: {}", e.name, e.result.to_text()));
             let how = format!("{} {}", e.how.as_str(), duration(e.ms));

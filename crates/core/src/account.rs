@@ -2,8 +2,8 @@
 
 use crate::{
     budget::{
-        CLOSING_OUTPUT_TOKENS_MAX, CUT_RAISE_FACTOR, LIMIT_NEARED_PERCENT, Limit, REPEATS_MAX,
-        REPEATS_NOTED,
+        CLOSING_OUTPUT_TOKENS_MAX, CUT_RAISE_FACTOR, LIMIT_NEARED_PERCENT, Limit, Price,
+        REPEATS_MAX, REPEATS_NOTED,
     },
     event::{LimitNeared, SessionConfigured},
     message::{How, Usage},
@@ -29,8 +29,8 @@ impl Account<'_> {
     pub(crate) fn output_tokens_max(&self, cuts: u32) -> u32 {
         let limit = self.config.limits.output_tokens_max;
         let wanted = if cuts == 0 { limit } else { limit.saturating_mul(CUT_RAISE_FACTOR) };
-        let model = &self.config.model;
-        let window = model.window_tokens_max.unwrap_or(u64::MAX);
+        let model = self.state.model().unwrap_or(&self.config.model);
+        let window = self.state.window_tokens_max().unwrap_or(u64::MAX);
         let room = window.saturating_sub(self.state.context.tokens_estimate()).max(1);
         let room = u32::try_from(room).unwrap_or(u32::MAX);
         let wanted = wanted.min(model.output_tokens_max.unwrap_or(u32::MAX)).min(room);
@@ -54,7 +54,7 @@ impl Account<'_> {
             |max: u64, spent: u64, taken: u64| max.saturating_sub(spent).saturating_sub(taken);
         let of_tokens = limits.tokens_max.map(|max| left(max, spent.tokens, taken.total()) / times);
         let of_cost = limits.cost_max_nano_usd.and_then(|max| {
-            let price = self.config.model.price?;
+            let price = self.price()?;
             let left = left(max, spent.cost_nano_usd, price.of(&taken));
             let read_again = if times == 1 { 0 } else { price.input };
             left.checked_div(price.output.saturating_add(read_again))
@@ -164,15 +164,19 @@ impl Account<'_> {
     pub(crate) fn closing_output_tokens(&self) -> u32 {
         let limits = &self.config.limits;
         let of_tokens = limits.tokens_max.map(|max| max / 10);
-        let price = self.config.model.price.map_or(0, |price| price.output);
+        let price = self.price().map_or(0, |price| price.output);
         let of_cost = limits.cost_max_nano_usd.and_then(|max| (max / 10).checked_div(price));
         let tenth = of_tokens.into_iter().chain(of_cost).min().unwrap_or(u64::MAX);
         let reserve = u32::try_from(tenth).unwrap_or(u32::MAX).max(1);
         reserve.min(CLOSING_OUTPUT_TOKENS_MAX).min(limits.output_tokens_max)
     }
 
+    fn price(&self) -> Option<Price> {
+        self.state.model()?.price
+    }
+
     fn price_of(&self, usage: Usage) -> Option<u64> {
-        self.config.model.price.map(|price| price.of(&usage))
+        self.price().map(|price| price.of(&usage))
     }
 }
 

@@ -187,3 +187,9 @@ pub const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
 
 /// How deep arguments and evidence may be nested, so that every log that is written can be read.
 pub const JSON_DEPTH_MAX: usize = 64;
+
+/// Repairs of the projection between two replies: after so many refusals the turn fails.
+pub const REPAIRS_MAX: u32 = 6;
+
+/// Bytes that stay of each text, in the steps in which a request that is too large is made smaller.
+pub const SHRINK_TEXT_BYTES: [usize; 4] = [16 * 1024, 4 * 1024, 1024, 256];

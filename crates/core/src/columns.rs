@@ -65,8 +65,11 @@ impl<'a> Columns<'a> {
                 ..none
             },
             Event::TurnEnded(e) => Self { stop: Some(e.stop.as_str()), ..none },
+            Event::ModelSwitched(e) => Self { name: Some(&e.model), ..none },
             Event::SessionStarted(_)
             | Event::RoundStarted(_)
+            | Event::ProjectionRepaired(_)
+            | Event::PromptCut(_)
             | Event::LimitNeared(_)
             | Event::Parked(_)
             | Event::Woken(_)

@@ -5,13 +5,15 @@ use crate::{
     account::Account,
     budget::Limit,
     event::{
-        Event, ModelFailed, Parked, PermissionAnswered, PermissionAsked, RoundStarted,
-        SessionConfigured, Stop, ToolFinished, ToolStarted, TurnEnded,
+        Event, ModelFailed, ModelSwitched, Parked, PermissionAnswered, PermissionAsked,
+        ProjectionRepaired, RoundStarted, SessionConfigured, Stop, ToolFinished, ToolStarted,
+        TurnEnded,
     },
     gate::{AnsweredBy, Choice},
     message::{CallId, How, Labels, ReplyStop, ToolResult},
     provider::ErrorClass,
-    recover::is_parked_for,
+    recover::{fallback, is_parked_for},
+    repair,
     state::State,
     turn::{CallStatus, OpenCall, Phase, Turn},
     words,
@@ -185,6 +187,9 @@ impl Now<'_> {
     }
 
     fn go_on(&self) -> Action {
+        if let Some(cut) = self.turn.cut_prompt {
+            return Action::AppendEvent(cut.into());
+        }
         match &self.turn.phase {
             Phase::Asking(_) => Action::Wait { until_ms: self.account.deadline_ms() },
             Phase::Failed { failed, at_ms } => self.after_failure(failed, *at_ms),
@@ -205,6 +210,14 @@ impl Now<'_> {
     }
 
     fn after_failure(&self, failed: &ModelFailed, failed_ms: i64) -> Action {
+        if let Some(repair) = repair::next(self.state, failed) {
+            let why = failed.message.clone();
+            return Action::AppendEvent(ProjectionRepaired { repair, why }.into());
+        }
+        if let Some(model) = fallback(self.state, failed.class, failed.retry_at_ms) {
+            let (model, why) = (model.url.clone(), failed.message.clone());
+            return Action::AppendEvent(ModelSwitched { model, why }.into());
+        }
         let give_up = self.turn.closing.map_or(Stop::Failed, Limit::stop);
         let Some(retry_ms) = failed.retry_at_ms else {
             let stop = if self.account.is_out_of_time() { Stop::Time } else { give_up };

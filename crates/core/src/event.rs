@@ -18,6 +18,7 @@ use crate::{
     hash::Hash,
     message::{CallId, Content, How, Labels, Reply, ToolResult, Usage},
     provider::{ErrorClass, Refused},
+    repair::Repair,
     store::SessionId,
     tool::ToolSpec,
 };
@@ -127,6 +128,9 @@ pub struct ModelRef {
     pub output_tokens_max: Option<u32>,
     /// Its price, if anybody knows.
     pub price: Option<Price>,
+    /// Its server may read less of a prompt than was sent, without a word.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cuts_silently: bool,
 }
 
 /// What the session runs with from here on. Written at its start and at each change.
@@ -136,6 +140,9 @@ pub struct SessionConfigured {
     pub agent: Option<AgentRef>,
     /// The model.
     pub model: ModelRef,
+    /// The models that answer in its place, one after the other, when its server fails for good.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<ModelRef>,
     /// The system prompt, resolved; empty for none.
     pub system: String,
     /// The tools, sorted by name.
@@ -146,6 +153,17 @@ pub struct SessionConfigured {
     pub limits: Limits,
     /// The sandbox level obtained; `none` until there is one.
     pub sandbox: String,
+}
+
+impl SessionConfigured {
+    /// Bytes of what stands before the messages.
+    pub(crate) fn head_bytes(&self) -> usize {
+        let tools = self
+            .tools
+            .iter()
+            .map(|tool| tool.name.len() + tool.description.len() + tool.input.to_string().len());
+        self.system.len() + tools.sum::<usize>()
+    }
 }
 
 /// A person (or a program in their place) said something.
@@ -210,6 +228,34 @@ pub struct ModelFailed {
     /// What had arrived, when no further attempt is made: its text stays, nothing of it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Reply>,
+}
+
+/// What the model reads was changed, because its provider refused it; the model is asked again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProjectionRepaired {
+    /// What is left out or changed from here on.
+    #[serde(flatten)]
+    pub repair: Repair,
+    /// What the provider said, masked.
+    pub why: String,
+}
+
+/// A server read less of a request than was sent, and did not say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptCut {
+    /// What was sent, in tokens: what was counted before, else an estimate.
+    pub sent_tokens: u64,
+    /// What the server counted: from here on taken for the model's window.
+    pub read_tokens: u64,
+}
+
+/// Another model answers for the rest of the turn: the next of the fallbacks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelSwitched {
+    /// The URL of the model that is asked from here on.
+    pub model: String,
+    /// How the one before it failed, masked.
+    pub why: String,
 }
 
 /// The gates judged a call whose tool was found and whose arguments are in order.
@@ -415,6 +461,9 @@ events! {
     RoundStarted,
     ModelReplied,
     ModelFailed,
+    ProjectionRepaired,
+    PromptCut,
+    ModelSwitched,
     GateJudged,
     PermissionAsked,
     PermissionAnswered,

@@ -22,6 +22,7 @@ pub mod message;
 pub mod prompt;
 pub mod provider;
 pub mod recover;
+pub mod repair;
 pub mod shared;
 pub mod state;
 pub mod store;

@@ -63,7 +63,7 @@ pub struct CallResult {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Projection<'a> {
     /// The tools, sorted by name.
-    pub tools: &'a [Arc<ToolSpec>],
+    pub tools: Cow<'a, [Arc<ToolSpec>]>,
     /// The system prompt; empty for none.
     pub system: &'a str,
     /// The messages: the first is the user's, every call has its result in the message after it.
@@ -71,8 +71,8 @@ pub struct Projection<'a> {
 }
 
 /// What the model of `issuer` reads of `state`. Total: for every state it is a request that a
-/// provider accepts. The message at an index never changes from one request to the next: what
-/// comes while a request is under way is left for the next one.
+/// provider accepts. The message at an index never changes from one request to the next, but by a
+/// repair ([`crate::repair`]): what comes while a request is under way is left for the next one.
 pub fn project<'a>(state: &'a State, issuer: &str) -> Projection<'a> {
     project_after(state, issuer, 0)
 }
@@ -82,10 +82,17 @@ pub fn project<'a>(state: &'a State, issuer: &str) -> Projection<'a> {
 pub fn project_after<'a>(state: &'a State, issuer: &str, known: usize) -> Projection<'a> {
     let config = state.config.as_deref();
     let sealed = state.messages.get(known..).unwrap_or_default();
-    let mut messages: Vec<_> = sealed.iter().map(|message| for_issuer(message, issuer)).collect();
+    let mut messages: Vec<_> = sealed
+        .iter()
+        .enumerate()
+        .map(|(index, message)| match state.repairs.message(known + index, message) {
+            Cow::Borrowed(message) => for_issuer(message, issuer),
+            Cow::Owned(message) => Cow::Owned(for_issuer(&message, issuer).into_owned()),
+        })
+        .collect();
     messages.extend(open_message(state).filter(|_| known <= state.messages.len()));
     Projection {
-        tools: config.map_or(&[], |config| &config.tools),
+        tools: config.map_or(Cow::Borrowed(&[]), |config| state.repairs.tools(&config.tools)),
         system: config.map_or("", |config| &config.system),
         messages,
     }

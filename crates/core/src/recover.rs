@@ -4,7 +4,7 @@ use crate::{
     budget::{RETRY_WAIT_MS_FIRST, RETRY_WAIT_MS_GROWN, RETRY_WAIT_MS_MAX},
     decide::not_run,
     effects::Repeat,
-    event::{Event, ModelFailed, Woken, WokenWhy},
+    event::{Event, ModelFailed, ModelRef, Woken, WokenWhy},
     message::{How, Usage},
     provider::{ErrorClass, ModelError},
     state::State,
@@ -41,6 +41,16 @@ pub fn is_parked_for(class: ErrorClass, wait_ms: u64) -> bool {
     class == ErrorClass::Quota || wait_ms > RETRY_WAIT_MS_MAX
 }
 
+/// The model that is asked in place of one whose server failed for good, or made us wait for more
+/// than a while; `None` when the fault is not the server's, or no model is left.
+pub fn fallback(state: &State, class: ErrorClass, retry_at_ms: Option<i64>) -> Option<&ModelRef> {
+    let turn = state.turn.as_ref()?;
+    let is_over = class == ErrorClass::Quota || retry_at_ms.is_none();
+    let is_servers = class.is_passing() || matches!(class, ErrorClass::Quota | ErrorClass::Auth);
+    let left = state.config.as_ref()?.fallbacks.get(turn.fallback as usize);
+    left.filter(|_| is_over && is_servers && !turn.cancelled)
+}
+
 /// What a driver appends when it takes over a log whose last process left a turn open: the turn
 /// goes on, a model call without an end is charged by estimate and asked again, a `once` tool
 /// without an end is told as unknown. What may run again, runs by the ordinary loop.
@@ -53,7 +63,7 @@ pub fn recover(state: &State, now_ms: i64) -> Vec<Event> {
             estimated: true,
             ..Usage::default()
         };
-        let price = state.config.as_ref().and_then(|config| config.model.price);
+        let price = state.model().and_then(|model| model.price);
         events.push(
             ModelFailed {
                 class: ErrorClass::Interrupted,

@@ -1,24 +1,32 @@
 //! The fold of a log. Only [`State::apply`] changes a state, and it takes every entry in every
 //! order: what makes no sense folds to nothing, or to what is safe.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     arguments,
     budget::{Limit, REPEATS_NOTED, Spent, tokens_estimate},
     effects::Repeat,
     event::{
-        Entry, Event, GateJudged, Head, ModelFailed, ModelReplied, PermissionAnswered,
-        RoundStarted, SessionConfigured, SessionStarted, Stop, ToolFinished, ToolStarted,
-        TurnEnded, Woken, WokenWhy,
+        Entry, Event, GateJudged, Head, ModelFailed, ModelRef, ModelReplied, PermissionAnswered,
+        PromptCut, RoundStarted, SessionConfigured, SessionStarted, Stop, ToolFinished,
+        ToolStarted, TurnEnded, Woken, WokenWhy,
     },
     gate::{Choice, Verdict},
-    message::{CallId, Content, How, Reply, ReplyPart, ReplyStop, ToolCall, ToolResult},
+    message::{CallId, Content, How, Reply, ReplyPart, ReplyStop, ToolCall, ToolResult, Usage},
     prompt::{CallResult, Message, UserMessage},
+    provider::Refused,
+    repair::Repairs,
     tool::ToolSpec,
     turn::{CallStatus, OpenCall, Phase, Turn, signature},
     words,
 };
+
+/// Bytes of text that one token stands for at most, by far: English has about 4, code 3.
+const TOKEN_BYTES_MAX: usize = 16;
 
 /// Everything that a log says, so far.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,6 +62,13 @@ pub struct State {
     pub total: Spent,
     /// What the next request is taken to hold.
     pub context: Context,
+    /// What is left out of what the model reads, because a provider refused it.
+    pub repairs: Repairs,
+    /// The part of it with which a request was answered.
+    pub repairs_kept: Repairs,
+    /// Windows in tokens that providers told when they refused, or showed when they cut a prompt,
+    /// by the model's URL.
+    pub windows: BTreeMap<String, u64>,
 }
 
 /// An estimate of the request's size: what the provider counted, and the bytes added since.
@@ -63,12 +78,21 @@ pub struct Context {
     pub tokens: u64,
     /// Bytes that came after it.
     pub bytes: usize,
+    /// Tokens of the last request that its provider counted.
+    pub read_tokens: u64,
+    /// Bytes that came after that request, the reply to it included.
+    pub unread_bytes: usize,
 }
 
 impl Context {
     /// The estimated input tokens of the next request.
     pub fn tokens_estimate(&self) -> u64 {
         self.tokens.saturating_add(tokens_estimate(self.bytes))
+    }
+
+    fn grow(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.unread_bytes = self.unread_bytes.saturating_add(bytes);
     }
 }
 
@@ -105,6 +129,9 @@ impl State {
             Event::RoundStarted(e) => self.round(e),
             Event::ModelReplied(e) => self.replied(e, seq),
             Event::ModelFailed(e) => self.failed(e, seq, at_ms),
+            Event::ProjectionRepaired(e) => self.repair(&e.repair),
+            Event::PromptCut(e) => self.prompt_cut(e),
+            Event::ModelSwitched(_) => self.switch_model(),
             Event::GateJudged(e) => self.judged(e),
             Event::PermissionAsked(e) => self.on_call(&e.call, |open| {
                 if let CallStatus::AskNeeded(why) = &open.status {
@@ -146,7 +173,21 @@ impl State {
         self.config.as_ref()?.tools.iter().find(|tool| tool.name == name)
     }
 
-    fn on_turn(&mut self, change: impl FnOnce(&mut Turn)) {
+    /// The model that answers now: the session's own, or in a turn one of its fallbacks.
+    pub fn model(&self) -> Option<&ModelRef> {
+        let config = self.config.as_ref()?;
+        let number = self.turn.as_ref().map_or(0, |turn| turn.fallback as usize);
+        let fallback = number.checked_sub(1).and_then(|index| config.fallbacks.get(index));
+        Some(fallback.unwrap_or(&config.model))
+    }
+
+    /// Its window in tokens: the smallest that anybody knows of.
+    pub fn window_tokens_max(&self) -> Option<u64> {
+        let model = self.model()?;
+        self.windows.get(&model.url).copied().into_iter().chain(model.window_tokens_max).min()
+    }
+
+    pub(crate) fn on_turn(&mut self, change: impl FnOnce(&mut Turn)) {
         if let Some(turn) = &mut self.turn {
             change(turn);
         }
@@ -160,25 +201,20 @@ impl State {
     }
 
     fn note(&mut self, text: String) {
-        self.context.bytes += text.len();
+        self.context.grow(text.len());
         self.content.push(Content::Text { text });
     }
 
     fn configure(&mut self, config: &SessionConfigured) {
         if self.config.is_none() {
-            let tools: usize = config
-                .tools
-                .iter()
-                .map(|tool| tool.name.len() + tool.description.len() + tool.input.to_string().len())
-                .sum();
-            self.context.bytes += config.system.len() + tools;
+            self.context.grow(config.head_bytes());
         }
         self.config = Some(Arc::new(config.clone()));
     }
 
     fn prompt(&mut self, content: &[Content], at_ms: i64) {
         let content = not_blank(content, words::NO_PROMPT);
-        self.context.bytes += content.iter().map(size_of).sum::<usize>();
+        self.context.grow(content.iter().map(size_of).sum());
         self.content.extend(content);
         match &mut self.turn {
             Some(turn) => turn.unread = true,
@@ -248,6 +284,8 @@ impl State {
         let usage = &replied.reply.usage;
         self.spend(usage.total(), replied.cost_nano_usd, usage.estimated || usage.input.is_none());
         let asked = self.turn.as_ref().map_or(0, |turn| turn.output_tokens_max);
+        let cut_prompt = self.cut_prompt(usage);
+        self.repairs_kept = self.repairs.clone();
         self.take_reply(&replied.reply, seq);
         let is_cut = replied.reply.stop == ReplyStop::Length;
         if is_cut {
@@ -259,6 +297,8 @@ impl State {
         self.on_turn(|turn| {
             turn.cut_in_call = cut_in_call;
             turn.failures = 0;
+            turn.repairs = 0;
+            turn.cut_prompt = cut_prompt;
             turn.cuts = if is_cut { turn.cuts + 1 } else { 0 };
             turn.phase = Phase::Replied(stop);
         });
@@ -272,11 +312,19 @@ impl State {
             self.content = kept;
         }
         self.begin_messages();
+        let said_bytes: usize = reply.parts.iter().map(part_size).sum();
+        let is_sent_back = |part: &&ReplyPart| !matches!(part, ReplyPart::Reasoning(_));
+        let sent_back: usize = reply.parts.iter().filter(is_sent_back).map(part_size).sum();
         if reply.usage.input_total() > 0 && !reply.usage.estimated {
-            let unsent = self.content.iter().map(size_of).sum();
-            self.context = Context { tokens: reply.usage.total(), bytes: unsent };
+            let unsent: usize = self.content.iter().map(size_of).sum();
+            self.context = Context {
+                tokens: reply.usage.total(),
+                bytes: unsent,
+                read_tokens: reply.usage.input_total(),
+                unread_bytes: unsent + sent_back,
+            };
         } else {
-            self.context.bytes += reply.parts.iter().map(part_size).sum::<usize>();
+            self.context.grow(said_bytes);
         }
         let said = reply.text();
         self.on_turn(|turn| turn.answer += &said);
@@ -294,6 +342,40 @@ impl State {
         self.messages.push(Arc::new(Message::Assistant(sendable(reply))));
     }
 
+    /// What was sent and what was read of it, in tokens, where a server reads less and does not say
+    /// so: requests only grow, and a token is seldom more than [`TOKEN_BYTES_MAX`] bytes.
+    fn cut_prompt(&self, usage: &Usage) -> Option<PromptCut> {
+        let Phase::Asking(started) = &self.turn.as_ref()?.phase else { return None };
+        let (model, read_tokens) = (self.model()?, usage.input_total());
+        let grown = (self.context.unread_bytes / TOKEN_BYTES_MAX) as u64;
+        let least = self.context.read_tokens.saturating_add(grown);
+        let is_told = self.windows.get(&model.url).is_some_and(|window| read_tokens <= *window);
+        let is_cut = model.cuts_silently && !usage.estimated && (1..least).contains(&read_tokens);
+        let sent_tokens = started.input_tokens_estimate.max(least);
+        (is_cut && !is_told).then_some(PromptCut { sent_tokens, read_tokens })
+    }
+
+    fn prompt_cut(&mut self, cut: &PromptCut) {
+        self.learn_window(cut.read_tokens);
+        self.on_turn(|turn| turn.cut_prompt = None);
+    }
+
+    fn switch_model(&mut self) {
+        self.on_turn(|turn| {
+            turn.fallback += 1;
+            turn.failures = 0;
+            if matches!(turn.phase, Phase::Failed { .. }) {
+                turn.phase = Phase::Ready;
+            }
+        });
+    }
+
+    fn learn_window(&mut self, tokens_max: u64) {
+        if let Some(url) = self.model().map(|model| model.url.clone()) {
+            self.windows.insert(url, tokens_max);
+        }
+    }
+
     fn spend(&mut self, tokens: u64, cost: Option<u64>, incomplete: bool) {
         let add = |spent: &mut Spent| {
             spent.tokens = spent.tokens.saturating_add(tokens);
@@ -308,6 +390,9 @@ impl State {
         self.spend(failed.usage.total(), failed.cost_nano_usd, failed.usage.estimated);
         if let Some(partial) = &failed.partial {
             self.take_reply(partial, seq);
+        }
+        if let Some(Refused::Size { tokens_max: Some(tokens_max) }) = failed.refused {
+            self.learn_window(tokens_max);
         }
         self.on_turn(|turn| {
             turn.failures += u32::from(failed.class.is_passing());
@@ -364,7 +449,7 @@ impl State {
 
     fn tool_finished(&mut self, finished: &ToolFinished) {
         let content = not_blank(&finished.result.content, words::NO_OUTPUT);
-        self.context.bytes += content.iter().map(size_of).sum::<usize>();
+        self.context.grow(content.iter().map(size_of).sum());
         if self.call(&finished.call).is_none_or(OpenCall::is_answered) {
             let late = words::late(&finished.call, &finished.name, &finished.result);
             self.content.push(Content::Text { text: late });
@@ -427,6 +512,9 @@ impl State {
         self.answer = turn.as_ref().map(|turn| turn.answer.clone()).unwrap_or_default();
         let unread = turn.as_ref().is_some_and(|turn| turn.unread);
         self.ended = Some(ended.clone());
+        if ended.stop != Stop::Parked {
+            self.repairs = self.repairs_kept.clone();
+        }
         match turn {
             Some(mut turn) if ended.stop == Stop::Parked => {
                 turn.active_ms = turn.time_ms(at_ms);
@@ -447,7 +535,7 @@ fn not_blank(content: &[Content], instead: &str) -> Vec<Content> {
     if kept.is_empty() { vec![Content::text(instead)] } else { kept }
 }
 
-fn size_of(content: &Content) -> usize {
+pub(crate) fn size_of(content: &Content) -> usize {
     match content {
         Content::Text { text } => text.len(),
         // Providers count a picture of usual size as one to two thousand tokens.
@@ -455,7 +543,7 @@ fn size_of(content: &Content) -> usize {
     }
 }
 
-fn part_size(part: &ReplyPart) -> usize {
+pub(crate) fn part_size(part: &ReplyPart) -> usize {
     match part {
         ReplyPart::Text { text } => text.len(),
         ReplyPart::Reasoning(reasoning) => reasoning.raw.len().max(reasoning.text.len()),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     budget::{Limit, Spent},
-    event::{ModelFailed, Parked, RoundStarted, ToolStarted},
+    event::{ModelFailed, Parked, PromptCut, RoundStarted, ToolStarted},
     hash::Hash,
     message::{ReplyStop, ToolCall},
     prompt::CallResult,
@@ -30,6 +30,12 @@ pub struct Turn {
     pub output_tokens_max: u32,
     /// Failures of model calls in a row.
     pub failures: u32,
+    /// Repairs of the projection since the last reply.
+    pub repairs: u32,
+    /// The model that answers: 0 for the session's own, else the fallback of this number, from 1.
+    pub fallback: u32,
+    /// The server read less of the last request than was sent, and nobody was told yet.
+    pub cut_prompt: Option<PromptCut>,
     /// Replies cut at their token limit in a row.
     pub cuts: u32,
     /// The last reply was cut, and had calls.
@@ -60,6 +66,9 @@ impl Turn {
             attempt: 0,
             output_tokens_max: 0,
             failures: 0,
+            repairs: 0,
+            fallback: 0,
+            cut_prompt: None,
             cuts: 0,
             cut_in_call: false,
             cancelled: false,

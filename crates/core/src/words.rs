@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use crate::{
     budget::Limit,
-    event::LimitNeared,
-    message::{CallId, ToolResult},
+    event::{LimitNeared, PromptCut},
+    message::{CallId, ToolCall, ToolResult},
+    prompt::CallResult,
 };
 
 /// Stands where a reply was cut before anything that can be sent.
@@ -19,6 +20,8 @@ pub const NO_PROMPT: &str = "[no prompt]";
 pub const NO_OUTPUT: &str = "[no output]";
 /// Stands for a picture whose bytes are gone.
 pub const IMAGE_LOST: &str = "[image lost]";
+/// Stands for a picture that the provider did not take.
+pub const IMAGE_LEFT_OUT: &str = "[image left out: the provider did not take it]";
 /// Stands, in a result that can't hold pictures, for one that follows.
 pub const IMAGE_FOLLOWS: &str = "[image: in the next message]";
 /// Told for a call that was cancelled.
@@ -139,6 +142,36 @@ pub fn late(call: &CallId, name: &str, result: &ToolResult) -> String {
 /// Stands for a picture that providers do not take.
 pub fn image_refused(media_type: &str) -> String {
     format!("[image of type {media_type}: can't be shown]")
+}
+
+/// Stands for the middle of a text in a request that was too large.
+pub fn shrunk(bytes: usize) -> String {
+    format!("\n[… {bytes} bytes left out here: the request was too large …]\n")
+}
+
+/// Stands for the arguments of an earlier call in a request that was too large: a JSON object.
+pub fn arguments_left_out(bytes: usize) -> String {
+    format!(r#"{{"_left_out":"{bytes} bytes: the request was too large"}}"#)
+}
+
+/// A call of an earlier round in text, where a provider does not take it as a call.
+pub fn call_in_text(call: &ToolCall) -> String {
+    format!("[called {} with {}]", call.name, call.arguments)
+}
+
+/// Its result in text.
+pub fn result_in_text(result: &CallResult) -> String {
+    format!("[result of {}: {}]", result.name, result.result.to_text())
+}
+
+/// That a server read less than was sent, for people.
+pub fn prompt_cut(cut: &PromptCut) -> String {
+    let PromptCut { sent_tokens, read_tokens } = cut;
+    format!(
+        "the server read {read_tokens} of about {sent_tokens} tokens and left out the rest without \
+         a word: give the model a larger window (for Ollama, OLLAMA_CONTEXT_LENGTH), or set \
+         window_tokens_max"
+    )
 }
 
 /// Introduces a picture that belongs to a result before it.

@@ -18,8 +18,8 @@ use inspan_core::{
     },
     gate::AnsweredBy,
     message::{CallId, How, Reply, ReplyPart, ReplyStop, ToolResult, Usage},
-    provider::ErrorClass,
-    recover::retry_at_ms,
+    provider::{ErrorClass, Provider},
+    recover::{fallback, retry_at_ms},
     store::{Claim, StoreError},
     tool::{Invocation, Probed, Tool},
     turn::{CallStatus, OpenCall, Phase},
@@ -76,7 +76,8 @@ pub(crate) struct Driver {
     is_patient: bool,
     /// The last entry that clients were told.
     told: watch::Sender<u64>,
-    rendered: Rendered,
+    /// One for the session's model and for each of its fallbacks, from the first request on.
+    rendered: Vec<Rendered>,
 }
 
 impl Driver {
@@ -97,7 +98,7 @@ impl Driver {
             abort: watch::Sender::new(None),
             is_patient: false,
             told: watch::Sender::new(0),
-            rendered: Rendered::default(),
+            rendered: Vec::new(),
         }
     }
 
@@ -191,23 +192,34 @@ impl Driver {
             let signal: AbortSignal = self.abort.subscribe();
             let work = match start {
                 Announced::Model(started) => {
-                    let request = self
-                        .rendered
+                    let provider = self.provider().clone();
+                    let number = self.state.turn.as_ref().map_or(0, |turn| turn.fallback as usize);
+                    if self.rendered.len() <= number {
+                        self.rendered.resize_with(number + 1, Rendered::default);
+                    }
+                    let request = self.rendered[number]
                         .request(
                             &self.state,
-                            &*self.setup.provider,
+                            &*provider,
                             self.setup.blobs.as_deref(),
                             started.output_tokens_max,
                         )
                         .await;
                     let clients =
                         Clients::new(self.updates.clone(), self.told.subscribe(), self.stored.seq);
-                    ask_model(self.setup.provider.clone(), request, clients, signal).boxed()
+                    ask_model(provider, request, clients, signal).boxed()
                 }
                 Announced::Tool(started) => self.tool_work(started, signal),
             };
             self.under_way.push(work);
         }
+    }
+
+    /// Whoever answers now.
+    fn provider(&self) -> &Arc<dyn Provider> {
+        let number = self.state.turn.as_ref().map_or(0, |turn| turn.fallback as usize);
+        let fallback = number.checked_sub(1).and_then(|index| self.setup.fallbacks.get(index));
+        fallback.map_or(&self.setup.provider, |fallback| &fallback.provider)
     }
 
     fn tool_work(&self, started: ToolStarted, signal: AbortSignal) -> BoxFuture<'static, Done> {
@@ -332,7 +344,7 @@ impl Driver {
     fn model_ended(&mut self, done: ModelDone) {
         let ModelDone { built, end, first_ms, ms } = done;
         let seq = self.state.head.seq + 1;
-        let issuer = self.setup.provider.issuer().to_owned();
+        let issuer = self.provider().issuer().to_owned();
         let (is_empty, counted) = (built.is_empty(), *built.usage());
         let (class, message, retry_at_ms, refused) = match end {
             ModelEnd::Finished(stop) => {
@@ -369,7 +381,9 @@ impl Driver {
         let is_free = is_empty && counted == Usage::default() && class.is_refusal();
         let usage = if is_free { counted } else { self.estimated(&counted, &reply.parts) };
         let cost_nano_usd = self.cost(&usage);
-        let partial = (retry_at_ms.is_none() && !is_empty).then_some(reply);
+        let is_asked_again =
+            retry_at_ms.is_some() || fallback(&self.state, class, retry_at_ms).is_some();
+        let partial = (!is_asked_again && !is_empty).then_some(reply);
         self.record(ModelFailed {
             class,
             message,
@@ -399,7 +413,7 @@ impl Driver {
     }
 
     fn cost(&self, usage: &Usage) -> Option<u64> {
-        self.setup.config.model.price.map(|price| price.of(usage))
+        self.state.model()?.price.map(|price| price.of(usage))
     }
 
     async fn judge(&mut self, call: &CallId) -> Result<(), StoreError> {

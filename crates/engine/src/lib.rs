@@ -17,5 +17,5 @@ pub mod updates;
 
 pub use clock::{Clock, SystemClock};
 pub use judge::near_names;
-pub use session::{Command, Session, SessionError, Setup};
+pub use session::{Command, Fallback, Session, SessionError, Setup};
 pub use updates::{Update, Updates};

@@ -8,6 +8,7 @@ use inspan_core::{
     message::{Content, ImageRef},
     prompt::{Message, Segment, project_after},
     provider::{Images, Provider, Request},
+    repair::Repairs,
     store::Blobs,
 };
 
@@ -17,10 +18,13 @@ pub(crate) struct Rendered {
     tools: Option<Arc<[u8]>>,
     system: Option<Arc<[u8]>>,
     messages: Vec<Arc<[u8]>>,
+    /// The repairs with which they were made.
+    repairs: Repairs,
 }
 
 impl Rendered {
-    /// The request that `state` asks for. Only what came since the last one is rendered.
+    /// The request that `state` asks for. Only what came since the last one is rendered, unless
+    /// another part of the session is left out now.
     pub(crate) async fn request(
         &mut self,
         state: &State,
@@ -28,6 +32,9 @@ impl Rendered {
         blobs: Option<&dyn Blobs>,
         output_tokens_max: u32,
     ) -> Request {
+        if self.repairs != state.repairs {
+            *self = Self { repairs: state.repairs.clone(), ..Self::default() };
+        }
         let projection = project_after(state, provider.issuer(), self.messages.len());
         let new = &projection.messages;
         let pictures = Pictures::load(new.iter().map(|message| &**message), blobs).await;
@@ -36,7 +43,7 @@ impl Rendered {
             self.messages.push(bytes.into());
         }
         let head = |segment| Arc::from(provider.render(segment, &pictures));
-        let tools = self.tools.get_or_insert_with(|| head(Segment::Tools(projection.tools)));
+        let tools = self.tools.get_or_insert_with(|| head(Segment::Tools(&projection.tools)));
         let system = self.system.get_or_insert_with(|| head(Segment::System(projection.system)));
         Request {
             tools: tools.clone(),

@@ -37,6 +37,8 @@ pub struct Setup {
     pub blobs: Option<Arc<dyn Blobs>>,
     /// The model.
     pub provider: Arc<dyn Provider>,
+    /// Who answers in the model's place when its server fails for good, one after the other.
+    pub fallbacks: Vec<Fallback>,
     /// The tools, each name once.
     pub tools: Vec<Arc<dyn Tool>>,
     /// The gates; all must agree.
@@ -51,12 +53,21 @@ pub struct Setup {
     pub someone_answers: bool,
     /// The working directory, as the log names it.
     pub workdir: String,
-    /// What the log says the session runs with. Tools and gates are filled in from the above.
+    /// What the log says the session runs with. Tools, gates and fallbacks are filled in from the above.
     pub config: SessionConfigured,
 }
 
+/// A model that answers in another's place.
+#[derive(Clone)]
+pub struct Fallback {
+    /// What the log says of it.
+    pub model: ModelRef,
+    /// The model.
+    pub provider: Arc<dyn Provider>,
+}
+
 impl Setup {
-    /// Fills in tools and gates.
+    /// Fills in tools, gates and fallbacks.
     ///
     /// # Errors
     /// When two tools have one name.
@@ -68,11 +79,14 @@ impl Setup {
         }
         self.config.tools = specs;
         self.config.gates = self.gates.iter().map(|gate| gate.name().to_owned()).collect();
-        let ModelRef { price, url, .. } = &self.config.model;
-        if self.config.limits.cost_max_nano_usd.is_some() && price.is_none() {
-            return Err(SessionError::NoPrice(url.clone()));
+        self.config.fallbacks = self.fallbacks.iter().map(|one| one.model.clone()).collect();
+        let mut models = std::iter::once(&self.config.model).chain(&self.config.fallbacks);
+        match models.find(|model| model.price.is_none()) {
+            Some(model) if self.config.limits.cost_max_nano_usd.is_some() => {
+                Err(SessionError::NoPrice(model.url.clone()))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -132,7 +132,7 @@ fn plain_request(state: &State) -> String {
     });
     let projection = project(state, issuer.as_deref().unwrap_or_default());
     let mut segments = vec![
-        Plain.render(Segment::Tools(projection.tools), &NoImages),
+        Plain.render(Segment::Tools(&projection.tools), &NoImages),
         Plain.render(Segment::System(projection.system), &NoImages),
     ];
     segments

@@ -24,11 +24,13 @@ async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec
         window_tokens_max: None,
         output_tokens_max: None,
         price: None,
+        cuts_silently: false,
     };
     let setup = Setup {
         store: Arc::new(Memory::new()),
         blobs: None,
         provider,
+        fallbacks: Vec::new(),
         tools: tools::builtin("echo").into_iter().collect(),
         gates: Vec::new(),
         shared: Default::default(),
@@ -39,6 +41,7 @@ async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec
         config: SessionConfigured {
             agent: None,
             model,
+            fallbacks: Vec::new(),
             system: system.to_owned(),
             tools: Vec::new(),
             gates: Vec::new(),

@@ -259,6 +259,7 @@ impl Agent {
             store: self.store.clone(),
             blobs: None,
             provider: self.provider.clone(),
+            fallbacks: Vec::new(),
             tools: self.tools.clone(),
             gates: self.gates.clone(),
             shared: self.shared.clone(),
@@ -269,6 +270,7 @@ impl Agent {
             config: SessionConfigured {
                 agent: (!self.name.is_empty()).then_some(agent),
                 model: self.model.clone(),
+                fallbacks: Vec::new(),
                 system: self.system.clone(),
                 tools: Vec::new(),
                 gates: Vec::new(),
@@ -287,10 +289,17 @@ fn model_of(url: String) -> ModelRef {
             window_tokens_max: Some(known.window_tokens_max),
             output_tokens_max: Some(known.output_tokens_max),
             price: Some(known.price),
+            cuts_silently: false,
             url,
         };
     }
-    ModelRef { url, window_tokens_max: None, output_tokens_max: None, price: None }
+    ModelRef {
+        url,
+        window_tokens_max: None,
+        output_tokens_max: None,
+        price: None,
+        cuts_silently: false,
+    }
 }
 
 impl fmt::Debug for Agent {

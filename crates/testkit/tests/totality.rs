@@ -9,9 +9,10 @@ use inspan_core::{
     decide::not_run,
     effects::{Effects, Repeat},
     event::{
-        CancelRequested, GateJudged, LimitNeared, ModelFailed, ModelRef, ModelReplied, Parked,
-        PermissionAnswered, PermissionAsked, PromptSubmitted, RoundStarted, SessionConfigured,
-        SessionStarted, Stop, ToolFinished, ToolStarted, TurnEnded, Woken, WokenWhy,
+        CancelRequested, GateJudged, LimitNeared, ModelFailed, ModelRef, ModelReplied,
+        ModelSwitched, Parked, PermissionAnswered, PermissionAsked, ProjectionRepaired, PromptCut,
+        PromptSubmitted, RoundStarted, SessionConfigured, SessionStarted, Stop, ToolFinished,
+        ToolStarted, TurnEnded, Woken, WokenWhy,
     },
     gate::{AnsweredBy, Choice, Verdict},
     hash::Hash,
@@ -20,8 +21,9 @@ use inspan_core::{
         ResultState, ToolCall, ToolResult, Usage,
     },
     prompt::{Segment, project, project_after},
-    provider::{ErrorClass, ModelError, NoImages, Provider},
+    provider::{ErrorClass, ModelError, NoImages, Provider, Refused},
     recover::{recover, retry_at_ms},
+    repair::Repair,
     store::SessionId,
     tool::ToolSpec,
 };
@@ -146,7 +148,13 @@ fn event() -> impl Strategy<Value = Event> {
         8 => (reply(), option::of(number())).prop_map(|(reply, cost_nano_usd)| {
             ModelReplied { reply, cost_nano_usd, first_ms: 0, ms: 0 }.into()
         }),
-        3 => (failed(), option::of(time()), option::of(reply()), number()).prop_map(failure),
+        3 => (failed(), option::of(time()), option::of(reply()), (number(), refused()))
+            .prop_map(failure),
+        2 => repair().prop_map(|repair| ProjectionRepaired { repair, why: String::new() }.into()),
+        1 => (number(), number()).prop_map(|(sent_tokens, read_tokens)| {
+            PromptCut { sent_tokens, read_tokens }.into()
+        }),
+        1 => Just(ModelSwitched { model: String::new(), why: String::new() }.into()),
         3 => (call_id(), verdict()).prop_map(|(call, verdict)| {
             let arguments = Some(json!(["checked"]));
             GateJudged { call, gate: String::new(), verdict, arguments }.into()
@@ -205,7 +213,9 @@ fn config(limits: Limits) -> SessionConfigured {
             window_tokens_max: None,
             output_tokens_max: None,
             price: Some(price),
+            cuts_silently: false,
         },
+        fallbacks: Vec::new(),
         system: String::new(),
         tools: tools.to_vec(),
         gates: Vec::new(),
@@ -301,23 +311,51 @@ fn part() -> impl Strategy<Value = ReplyPart> {
 }
 
 fn failed() -> impl Strategy<Value = ErrorClass> {
-    select(vec![ErrorClass::Network, ErrorClass::Quota, ErrorClass::Auth, ErrorClass::TimeLimit])
+    select(ErrorClass::ALL.to_vec())
 }
 
 fn failure(
-    (class, retry_at_ms, partial, tokens): (ErrorClass, Option<i64>, Option<Reply>, u64),
+    (class, retry_at_ms, partial, (tokens, refused)): (
+        ErrorClass,
+        Option<i64>,
+        Option<Reply>,
+        (u64, Option<Refused>),
+    ),
 ) -> Event {
     ModelFailed {
         class,
         message: String::new(),
         retry_at_ms,
-        refused: None,
+        refused,
         usage: Usage { input: Some(tokens), ..Usage::default() },
         cost_nano_usd: Some(tokens),
         ms: tokens,
         partial,
     }
     .into()
+}
+
+fn repair() -> impl Strategy<Value = Repair> {
+    let images = [Hash::default()].into();
+    let name = "look".to_owned();
+    prop_oneof![
+        Just(Repair::DropImages { images }),
+        Just(Repair::DropReasoning),
+        Just(Repair::SetToolAside { name }),
+        (0..9_usize).prop_map(|text_bytes_max| Repair::Shrink { text_bytes_max }),
+        Just(Repair::WriteOutCalls),
+    ]
+}
+
+fn refused() -> impl Strategy<Value = Option<Refused>> {
+    let name = "pay".to_owned();
+    option::of(select(vec![
+        Refused::Images { count_max: Some(1) },
+        Refused::Reasoning,
+        Refused::Tool { name },
+        Refused::Calls,
+        Refused::Size { tokens_max: Some(1) },
+    ]))
 }
 
 fn verdict() -> impl Strategy<Value = Verdict> {

@@ -19,8 +19,8 @@ use inspan_core::{
         Usage,
     },
     prompt::{Message, project},
-    provider::{ErrorClass, ModelError},
-    recover::{recover, retry_at_ms},
+    provider::{ErrorClass, ModelError, Refused},
+    recover::{fallback, recover, retry_at_ms},
     store::SessionId,
     tool::{Probed, ToolSpec},
     turn::{CallStatus, OpenCall, Phase},
@@ -42,7 +42,7 @@ pub(crate) struct Log {
     pub(crate) usage: Usage,
     pub(crate) now_ms: i64,
     someone_answers: bool,
-    story: String,
+    pub(crate) story: String,
 }
 
 pub(crate) fn text(text: &str) -> ReplyPart {
@@ -85,7 +85,9 @@ impl Log {
                 window_tokens_max: None,
                 output_tokens_max: None,
                 price: None,
+                cuts_silently: false,
             },
+            fallbacks: Vec::new(),
             system: String::new(),
             tools: tools(),
             gates: Vec::new(),
@@ -128,6 +130,11 @@ impl Log {
         self.goes_on("cancel");
     }
 
+    pub(crate) fn prompt_with(&mut self, what: &str, content: Vec<Content>) {
+        self.append(PromptSubmitted { content, labels: Labels::default() }.into());
+        self.goes_on(&format!("prompt {what}"));
+    }
+
     pub(crate) fn later(&mut self, ms: i64) {
         self.now_ms += ms;
         self.goes_on(&format!("{ms} ms later"));
@@ -145,12 +152,32 @@ impl Log {
     }
 
     pub(crate) fn failed(&mut self, class: ErrorClass, retry_after_ms: Option<u64>) {
-        let (message, now_ms) = (format!("{class:?} it was"), self.now_ms);
-        let error = ModelError { class, message: message.clone(), retry_after_ms, refused: None };
-        let retry_at_ms = retry_at_ms(&self.state, &error, now_ms, 0.0);
-        let partial = retry_at_ms.is_none().then(|| self.arrived_as(ReplyStop::Broken)).flatten();
-        self.append(failure(class, message, retry_at_ms, partial));
-        self.goes_on(&format!("failed {class:?}"));
+        let message = format!("{class:?} it was");
+        self.failed_with(ModelError { class, message, retry_after_ms, refused: None });
+    }
+
+    /// The provider refused this part of the request.
+    pub(crate) fn refused(&mut self, refused: Option<Refused>) {
+        let class = match &refused {
+            Some(Refused::Size { .. }) => ErrorClass::TooLong,
+            _ => ErrorClass::BadRequest,
+        };
+        let message = "no such thing".to_owned();
+        self.failed_with(ModelError { class, message, retry_after_ms: None, refused });
+    }
+
+    fn failed_with(&mut self, error: ModelError) {
+        let retry_at_ms = retry_at_ms(&self.state, &error, self.now_ms, 0.0);
+        let is_last =
+            retry_at_ms.is_none() && fallback(&self.state, error.class, retry_at_ms).is_none();
+        let partial = is_last.then(|| self.arrived_as(ReplyStop::Broken)).flatten();
+        let ModelError { class, message, refused, .. } = error;
+        let what = match &refused {
+            Some(refused) => format!("refused {refused:?}"),
+            None => format!("failed {class:?}"),
+        };
+        self.append(failure(class, message, retry_at_ms, refused, partial));
+        self.goes_on(&what);
     }
 
     /// The `index`-th open call ends.
@@ -319,7 +346,7 @@ impl Log {
                 self.append_reply(ReplyStop::Cancelled, &self.arrived.clone());
             } else {
                 let partial = self.arrived_as(ReplyStop::Broken);
-                self.append(failure(class, "aborted".to_owned(), None, partial));
+                self.append(failure(class, "aborted".to_owned(), None, None, partial));
             }
         }
     }
@@ -347,10 +374,11 @@ fn failure(
     class: ErrorClass,
     message: String,
     retry_at_ms: Option<i64>,
+    refused: Option<Refused>,
     partial: Option<Reply>,
 ) -> Event {
     let (usage, cost_nano_usd) = (Usage::default(), None);
-    ModelFailed { class, message, retry_at_ms, refused: None, usage, cost_nano_usd, ms: 1, partial }
+    ModelFailed { class, message, retry_at_ms, refused, usage, cost_nano_usd, ms: 1, partial }
         .into()
 }
 
@@ -402,6 +430,9 @@ fn event_line(event: &Event) -> String {
         Event::ToolFinished(e) => {
             format!("answer {} {} {}: {:?}", e.call, e.name, e.how.as_str(), e.result.to_text())
         }
+        Event::ProjectionRepaired(e) => format!("repair: {}", e.repair.words()),
+        Event::PromptCut(e) => format!("prompt cut: {} of {}", e.read_tokens, e.sent_tokens),
+        Event::ModelSwitched(e) => format!("switch to {}: {:?}", e.model, e.why),
         Event::LimitNeared(e) => format!("near {:?}: {} of {}", e.limit, e.spent, e.max),
         Event::Parked(e) => format!("park until {:?}: {:?}", e.until_ms, e.why),
         Event::Woken(e) => format!("woken {:?}", e.why),

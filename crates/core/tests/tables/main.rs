@@ -10,5 +10,6 @@ mod log;
 mod order;
 mod permissions;
 mod recovery;
+mod repairs;
 mod retries;
 mod turns;

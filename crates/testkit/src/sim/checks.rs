@@ -10,6 +10,7 @@ use inspan_core::{
     message::CallId,
     prompt::{Message, Segment, project},
     provider::NoImages,
+    repair::Repairs,
     turn::{CallStatus, OpenCall, Phase, Turn},
     words,
 };
@@ -36,6 +37,8 @@ struct Reader<'a> {
     wire: Wire,
     /// The sealed messages, rendered and looked at once.
     sealed: Vec<Arc<Message>>,
+    /// The repairs with which they were rendered.
+    repairs: Repairs,
     /// What the open message was made of when it was looked at last: only more makes another one.
     open: [usize; 3],
 }
@@ -204,10 +207,13 @@ fn within(limits: &Limits, started: &RoundStarted, turn: &Turn, at_ms: i64) -> R
 impl<'a> Reader<'a> {
     fn new(shown: Shown<'a>) -> Self {
         let (rules, wire) = (Rules::default(), Wire::new(shown.api));
-        Self { shown, rules, wire, sealed: Vec::new(), open: [0; 3] }
+        Self { shown, rules, wire, sealed: Vec::new(), repairs: Repairs::default(), open: [0; 3] }
     }
 
     fn read(&mut self, state: &State) -> Result<(), String> {
+        if self.repairs != state.repairs {
+            *self = Self { repairs: state.repairs.clone(), ..Self::new(self.shown) };
+        }
         let count = state.messages.len();
         let answered = state.calls.iter().filter(|open| open.is_answered()).count();
         let open = [state.calls.len(), answered, state.content.len()];

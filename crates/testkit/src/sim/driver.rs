@@ -16,7 +16,7 @@ use inspan_core::{
     gate::AnsweredBy,
     message::{CallId, How, Labels, Reply, ReplyPart, ReplyStop, ToolResult, Usage},
     provider::{ErrorClass, ModelError},
-    recover::{recover, retry_at_ms},
+    recover::{fallback, recover, retry_at_ms},
     store::SessionId,
     tool::Probed,
     turn::{CallStatus, OpenCall},
@@ -267,6 +267,8 @@ impl<'a> Driver<'a> {
     fn call_model(&mut self, started: RoundStarted) -> Result<(), Over> {
         self.append(started.into())?;
         let ends_ms = self.now_ms + self.world.rng.i64(1..400);
+        let url = self.state.model().map_or("", |model| model.url.as_str());
+        self.world.answering = World::number_of(url);
         self.asking = Some((ends_ms, self.world.answer()));
         Ok(())
     }
@@ -424,7 +426,9 @@ impl<'a> Driver<'a> {
     fn failed(&mut self, error: ModelError, partial: Vec<ReplyPart>) -> Result<(), Over> {
         let chance = self.rng.f64();
         let retry_at_ms = retry_at_ms(&self.state, &error, self.now_ms, chance);
-        let keeps = retry_at_ms.is_none() && !partial.is_empty();
+        let is_last =
+            retry_at_ms.is_none() && fallback(&self.state, error.class, retry_at_ms).is_none();
+        let keeps = is_last && !partial.is_empty();
         let failed = ModelFailed {
             class: error.class,
             message: error.message,
@@ -445,7 +449,7 @@ impl<'a> Driver<'a> {
             ReplyPart::Text { .. } | ReplyPart::Reasoning(_) => None,
         });
         calls.enumerate().for_each(|(index, call)| call.id = CallId::new(seq, index));
-        let issuer = self.shown[self.world.model].provider.issuer().to_owned();
+        let issuer = self.shown[self.world.answering].provider.issuer().to_owned();
         let (model, provider_id) = (String::new(), String::new());
         Reply { parts, stop, usage, issuer, model, provider_id }
     }

@@ -12,7 +12,7 @@ use inspan_core::{
     message::{
         CallId, Content, Reasoning, ReplyPart, ReplyStop, ResultState, ToolCall, ToolResult, Usage,
     },
-    provider::{ErrorClass, ModelError},
+    provider::{ErrorClass, ModelError, Refused},
     tool::{Probed, ToolSpec},
     turn::OpenCall,
 };
@@ -25,8 +25,10 @@ pub(super) struct World {
     pub(super) rng: Rng,
     /// Every answer is a short text, and nobody interrupts.
     pub(super) calm: bool,
-    /// The model that answers, as an index of the shown ones.
+    /// The session's model, as an index of the shown ones.
     pub(super) model: usize,
+    /// The one that answers: it may be a fallback.
+    pub(super) answering: usize,
     /// Tools that took their work elsewhere, and have not reported yet.
     pub(super) jobs: Vec<(CallId, String)>,
     apis: Vec<Api>,
@@ -74,6 +76,7 @@ impl World {
             model: rng.usize(..shown.len()),
             apis: shown.iter().map(|one| one.api).collect(),
             tools: tools(),
+            answering: 0,
             calm: false,
             jobs: Vec::new(),
             mood: Mood::Varied,
@@ -95,11 +98,12 @@ impl World {
         let limits = if self.calm { Limits::session() } else { self.limits(has_price) };
         SessionConfigured {
             agent: None,
-            model: ModelRef {
-                url: format!("model {}", self.model),
-                window_tokens_max: None,
-                output_tokens_max: None,
-                price: has_price.then_some(price),
+            model: self.model_ref(self.model, has_price.then_some(price)),
+            fallbacks: if self.one_in(3) {
+                let other = self.rng.usize(..self.apis.len());
+                vec![self.model_ref(other, Some(price))]
+            } else {
+                Vec::new()
             },
             system: "Be brief.".to_owned(),
             tools: self.tools.clone(),
@@ -107,6 +111,25 @@ impl World {
             limits,
             sandbox: "none".to_owned(),
         }
+    }
+
+    fn model_ref(&self, model: usize, price: Option<Price>) -> ModelRef {
+        ModelRef {
+            url: Self::url_of(model),
+            window_tokens_max: None,
+            output_tokens_max: None,
+            price,
+            cuts_silently: true,
+        }
+    }
+
+    fn url_of(model: usize) -> String {
+        format!("model {model}")
+    }
+
+    /// The model of a URL, as an index of the shown ones.
+    pub(super) fn number_of(url: &str) -> usize {
+        url.strip_prefix("model ").and_then(|number| number.parse().ok()).unwrap_or(0)
     }
 
     fn limits(&mut self, has_price: bool) -> Limits {
@@ -128,7 +151,7 @@ impl World {
     pub(super) fn prompt(&mut self) -> Vec<Content> {
         self.mood = match self.rng.u8(..20) {
             0 => Mood::Polls,
-            1 => Mood::Stuck(self.rng.u64(1..=3)),
+            1 | 2 => Mood::Stuck(self.rng.u64(1..=3)),
             _ => Mood::Varied,
         };
         let words = ["Is it warm?", "  ", "Go on.", "é\u{0}\u{202e}", "Stop that."];
@@ -142,13 +165,17 @@ impl World {
         if self.calm {
             return Answer::Reply(vec![text("Done.")], ReplyStop::End, usage(400, 10));
         }
+        // A loop is seldom long enough in such a world: nothing else goes wrong in it.
+        if let Mood::Stuck(cycle) = self.mood {
+            let arguments = json!({"n": self.asked % cycle}).to_string();
+            return Answer::Reply(vec![call("look", &arguments)], ReplyStop::End, usage(90, 9));
+        }
         if self.one_in(8) {
             return self.failure();
         }
         let parts = match self.mood {
-            Mood::Stuck(cycle) => vec![call("look", &json!({"n": self.asked % cycle}).to_string())],
             Mood::Polls => vec![call("poll", r#"{"n":1}"#)],
-            Mood::Varied => self.parts(),
+            Mood::Varied | Mood::Stuck(_) => self.parts(),
         };
         let usage = match self.rng.u8(..6) {
             0 => Usage::default(),
@@ -182,7 +209,22 @@ impl World {
         };
         let partial = if self.one_in(2) { halved(self.parts()) } else { Vec::new() };
         let message = "the server said so".to_owned();
-        Answer::Fails(ModelError { class, message, retry_after_ms, refused: None }, partial)
+        let refused = match class {
+            ErrorClass::TooLong => Some(Refused::Size { tokens_max: Some(self.rng.u64(..4_000)) }),
+            ErrorClass::BadRequest => self.refused(),
+            _ => None,
+        };
+        Answer::Fails(ModelError { class, message, retry_after_ms, refused }, partial)
+    }
+
+    fn refused(&mut self) -> Option<Refused> {
+        match self.rng.u8(..6) {
+            0 => Some(Refused::Images { count_max: None }),
+            1 => Some(Refused::Reasoning),
+            2 => Some(Refused::Tool { name: "look".to_owned() }),
+            3 => Some(Refused::Calls),
+            _ => None,
+        }
     }
 
     fn parts(&mut self) -> Vec<ReplyPart> {
@@ -208,7 +250,7 @@ impl World {
     /// As the API of this model gives it.
     fn reasoning(&mut self) -> ReplyPart {
         let text = "Warm or cold?".to_owned();
-        let signed = self.apis[self.model] == Api::Anthropic && self.rng.bool();
+        let signed = self.apis[self.answering] == Api::Anthropic && self.rng.bool();
         let block = json!({"type": "thinking", "thinking": text, "signature": "c2lnbmVk"});
         let raw = if signed { block.to_string() } else { String::new() };
         ReplyPart::Reasoning(Reasoning { text, raw, signed })
@@ -233,6 +275,9 @@ impl World {
 
     /// The verdict of the gates, failed ones included; they mostly let it pass.
     pub(super) fn verdict(&mut self) -> Verdict {
+        if matches!(self.mood, Mood::Stuck(_)) {
+            return Verdict::Allow;
+        }
         match self.rng.u8(..12) {
             0..=2 => Verdict::Ask("the dice say so".to_owned()),
             3 => Verdict::Deny("not today".to_owned()),
