@@ -10,6 +10,7 @@ use inspan_core::{
     State,
     budget::Limits,
     event::{ModelRef, SessionConfigured},
+    gate::Asking,
     mask::Mask,
     provider::Provider,
     store::Store,
@@ -83,7 +84,7 @@ pub(crate) fn prepare(
         shared: Default::default(),
         clock: Arc::new(SystemClock),
         mask: config.mask.clone(),
-        someone_answers: false,
+        asking: Asking::Never,
         workdir: workdir.display().to_string(),
         config: SessionConfigured {
             agent: Some(agent.reference),

@@ -108,6 +108,10 @@ fn lines_of(entry: &Entry, state: &State, out: &Out) -> Vec<String> {
         Event::PermissionAsked(e) => row("asked", &format!("{}: {}", e.name, e.why)),
         Event::PermissionAnswered(e) => row("answered", &format!("{:?} {}", e.choice, e.why)),
         Event::LimitNeared(e) => row("limit", limit_neared(e).trim_matches(['[', ']'])),
+        Event::SessionForked(e) => {
+            row("forked", &format!("from session {} after entry {}", e.parent, e.seq))
+        }
+        Event::ToolDeferred(e) => row("deferred", &format!("{} goes on as job {}", e.name, e.job)),
         Event::Parked(e) => row("parked", &e.why),
         Event::Woken(_) => row("woken", "goes on"),
         Event::CancelRequested(_) => row("cancel", "requested"),

@@ -64,9 +64,11 @@ impl<'a> Columns<'a> {
                 ms: Some(e.ms),
                 ..none
             },
+            Event::ToolDeferred(e) => Self { call: Some(&e.call.0), name: Some(&e.name), ..none },
             Event::TurnEnded(e) => Self { stop: Some(e.stop.as_str()), ..none },
             Event::ModelSwitched(e) => Self { name: Some(&e.model), ..none },
             Event::SessionStarted(_)
+            | Event::SessionForked(_)
             | Event::RoundStarted(_)
             | Event::ProjectionRepaired(_)
             | Event::PromptCut(_)

@@ -7,9 +7,9 @@ use crate::{
     event::{
         Event, ModelFailed, ModelSwitched, Parked, PermissionAnswered, PermissionAsked,
         ProjectionRepaired, RoundStarted, SessionConfigured, Stop, ToolFinished, ToolStarted,
-        TurnEnded,
+        TurnEnded, Woken, WokenWhy,
     },
-    gate::{AnsweredBy, Choice},
+    gate::{AnsweredBy, Asking, Choice},
     message::{CallId, How, Labels, ReplyStop, ToolResult},
     provider::ErrorClass,
     recover::{fallback, is_parked_for},
@@ -24,8 +24,8 @@ use crate::{
 pub struct Policy {
     /// The time, in milliseconds since 1970.
     pub now_ms: i64,
-    /// Whether somebody can answer a question now.
-    pub someone_answers: bool,
+    /// When a question to a person is answered.
+    pub asking: Asking,
 }
 
 /// What to do next.
@@ -51,8 +51,11 @@ pub enum Action {
         /// In milliseconds since 1970.
         until_ms: Option<i64>,
     },
-    /// No turn is open.
-    Idle,
+    /// No turn is open. A parked one goes on at this time, in milliseconds since 1970.
+    Idle {
+        /// `None` without a parked turn, or when it waits for something that has no time.
+        until_ms: Option<i64>,
+    },
 }
 
 /// Why everything under way ends.
@@ -67,7 +70,7 @@ pub enum Abort {
 /// What is next in `state`.
 pub fn decide(state: &State, policy: &Policy) -> Action {
     let (Some(turn), Some(config)) = (&state.turn, &state.config) else {
-        return Action::Idle;
+        return after_park(state, policy.now_ms);
     };
     let account = Account { state, turn, config, now_ms: policy.now_ms };
     let now = Now { state, turn, config, policy, account };
@@ -75,6 +78,18 @@ pub fn decide(state: &State, policy: &Policy) -> Action {
         .or_else(|| now.answer_cancelled())
         .or_else(|| now.answer_calls())
         .unwrap_or_else(|| now.go_on())
+}
+
+/// A parked turn goes on when its time has come, or when one of its calls no longer waits.
+fn after_park(state: &State, now_ms: i64) -> Action {
+    let Some(Phase::Parked(parked)) = state.parked.as_ref().map(|turn| &turn.phase) else {
+        return Action::Idle { until_ms: None };
+    };
+    let waits = |call: &CallId| state.call(call).is_some_and(OpenCall::waits_outside);
+    if parked.until_ms.is_some_and(|until| until <= now_ms) || !parked.calls.iter().all(waits) {
+        return Action::AppendEvent(Woken { why: WokenWhy::Unparked }.into());
+    }
+    Action::Idle { until_ms: parked.until_ms }
 }
 
 struct Now<'a> {
@@ -105,6 +120,9 @@ impl Now<'_> {
         }
         let open = self.state.calls.iter().find(|open| !open.is_answered());
         Some(match open {
+            Some(open) if matches!(open.status, CallStatus::Deferred { .. }) => {
+                answer(open, How::Cancelled, words::CANCELLED_IN_THE_MIDDLE)
+            }
             // What runs here is aborted by now: a dead process started it.
             Some(open) if open.attempts > 0 => answer(open, How::Unknown, words::UNKNOWN),
             Some(open) => answer(open, How::Cancelled, words::CANCELLED),
@@ -114,6 +132,9 @@ impl Now<'_> {
 
     /// Every call of the round has exactly one result before anything else is done.
     fn answer_calls(&self) -> Option<Action> {
+        if let Phase::Parked(parked) = &self.turn.phase {
+            return Some(end(Stop::Parked, &parked.why));
+        }
         let calls = &self.state.calls;
         let running =
             calls.iter().filter(|open| matches!(open.status, CallStatus::Running(_))).count();
@@ -135,24 +156,56 @@ impl Now<'_> {
                     spent.map(|limit| answer(open, How::NotRun, &words::limited_call(limit)))
                 }
                 CallStatus::AskNeeded(why) => Some(self.ask(open, why)),
-                CallStatus::Asked(_) => (!self.policy.someone_answers).then(|| nobody(open)),
+                CallStatus::Asked(_) => (self.policy.asking == Asking::Never).then(|| nobody(open)),
                 CallStatus::Refused(why) => Some(answer(open, How::Refused, &words::refused(why))),
                 CallStatus::Allowed if open.attempts > 0 && self.account.is_out_of_time() => {
                     Some(answer(open, How::Unknown, words::UNKNOWN))
                 }
                 CallStatus::Allowed => free.then(|| run(self.state, open)),
                 CallStatus::Probing(_) => Some(Action::ProbeTool(open.call.id.clone())),
-                CallStatus::Running(_) | CallStatus::Answered(_) => None,
+                CallStatus::Running(_) | CallStatus::Deferred { .. } | CallStatus::Answered(_) => {
+                    None
+                }
             };
             if action.is_some() {
                 return action;
             }
         }
-        waits.then(|| Action::Wait { until_ms: self.account.deadline_ms() })
+        let is_parked = || running == 0 && calls.iter().any(|open| self.parks(open));
+        waits.then(|| match is_parked() {
+            true => Action::AppendEvent(self.park().into()),
+            false => Action::Wait { until_ms: self.account.deadline_ms() },
+        })
+    }
+
+    /// Whether the turn parks for this call when nothing else is left to do.
+    fn parks(&self, open: &OpenCall) -> bool {
+        match open.status {
+            CallStatus::Asked(_) => self.policy.asking == Asking::Later,
+            CallStatus::Deferred { .. } => true,
+            _ => false,
+        }
+    }
+
+    fn park(&self) -> Parked {
+        let waiting = self.state.calls.iter().filter(|open| open.waits_outside());
+        let what = waiting.clone().map(|open| match &open.status {
+            CallStatus::Deferred { job, .. } => words::waits_for_job(&open.call, job),
+            _ => words::waits_for_person(&open.call),
+        });
+        let probe_at_ms = |open: &OpenCall| match open.status {
+            CallStatus::Deferred { probe_at_ms, .. } => probe_at_ms,
+            _ => None,
+        };
+        Parked {
+            why: what.collect::<Vec<_>>().join("; "),
+            until_ms: waiting.clone().filter_map(probe_at_ms).min(),
+            calls: waiting.map(|open| open.call.id.clone()).collect(),
+        }
     }
 
     fn ask(&self, open: &OpenCall, why: &str) -> Action {
-        if !self.policy.someone_answers {
+        if self.policy.asking == Asking::Never {
             return nobody(open);
         }
         Action::AskPerson(PermissionAsked {
@@ -225,7 +278,8 @@ impl Now<'_> {
         };
         let wait_ms = u64::try_from(retry_ms.saturating_sub(failed_ms)).unwrap_or(0);
         if is_parked_for(failed.class, wait_ms) {
-            let parked = Parked { why: failed.message.clone(), until_ms: Some(retry_ms) };
+            let why = failed.message.clone();
+            let parked = Parked { why, until_ms: Some(retry_ms), calls: Vec::new() };
             return Action::AppendEvent(parked.into());
         }
         if self.policy.now_ms < retry_ms && !self.account.is_out_of_time() {

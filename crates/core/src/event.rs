@@ -352,13 +352,48 @@ pub struct LimitNeared {
     pub max: u64,
 }
 
-/// A turn waits for something outside.
+/// A tool has taken its work elsewhere: the call waits for its [`ToolFinished`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolDeferred {
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub name: String,
+    /// The identifier of the work, for whoever delivers the result; masked.
+    pub job: String,
+    /// When the tool is to be probed for the result, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_at_ms: Option<i64>,
+}
+
+/// A turn waits for something outside: for its model's server, or for these calls. Its process may
+/// end meanwhile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parked {
     /// What for, in words.
     pub why: String,
     /// When to go on, in milliseconds since 1970, if anybody knows.
     pub until_ms: Option<i64>,
+    /// The calls that wait for a person or for their job; none when it waits for a server. The
+    /// first of them that is answered wakes the turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallId>,
+}
+
+/// A session began as a fork of another one: what stands before this entry is the parent's. Calls
+/// that were open there are not known here, and are answered so.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionForked {
+    /// The session that begins here.
+    pub session: SessionId,
+    /// The session whose log it goes on from.
+    pub parent: SessionId,
+    /// The last entry of the parent that belongs to it.
+    pub seq: u64,
+    /// The hash of that entry.
+    pub hash: Hash,
+    /// The version of Inspan that forked it.
+    pub inspan: String,
 }
 
 /// A turn goes on: after it was parked, or after the process that drove it died.
@@ -469,11 +504,13 @@ events! {
     PermissionAnswered,
     ToolStarted,
     ToolFinished,
+    ToolDeferred,
     LimitNeared,
     Parked,
     Woken,
     CancelRequested,
     TurnEnded,
+    SessionForked,
 }
 
 /// The last place of a log: what the next entry follows.

@@ -56,6 +56,18 @@ impl<G: Gate + ?Sized> Gate for Arc<G> {
     }
 }
 
+/// When a question to a person is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asking {
+    /// Somebody is there.
+    Now,
+    /// Later: the turn parks meanwhile, and the process may end.
+    Later,
+    /// Never, which means no.
+    #[default]
+    Never,
+}
+
 /// What a person answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -218,8 +218,22 @@ pub enum ResultState {
     /// It is over.
     #[default]
     Finished,
-    /// It was accepted and goes on elsewhere under this job identifier.
+    /// It was accepted and goes on elsewhere under this job identifier: this answers the call.
     Accepted(String),
+    /// It goes on elsewhere, and the call waits for its result, however long that takes. The rest
+    /// of the result is not told.
+    Later(Job),
+}
+
+/// Work that goes on outside of any process of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its identifier, for whoever delivers the result.
+    pub id: String,
+    /// When the tool is to be probed for the result, in milliseconds from now; `None` when it comes
+    /// by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_after_ms: Option<u64>,
 }
 
 /// What a tool gave.

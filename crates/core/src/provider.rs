@@ -115,6 +115,8 @@ pub enum Refused {
     },
     /// A call without its result, a result without its call, an identifier.
     Calls,
+    /// Something that was not named.
+    Unsaid,
     /// The whole: more tokens than the model's window has, more bytes than the server takes.
     Size {
         /// The window in tokens, if it was said.
@@ -132,7 +134,7 @@ pub struct ModelError {
     pub message: String,
     /// How long the provider asks to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// What of the request was refused; `None` when it was not the request, or nobody knows.
+    /// What of the request was refused; `None` when it was not the request.
     pub refused: Option<Refused>,
 }
 

@@ -4,11 +4,12 @@ use crate::{
     budget::{RETRY_WAIT_MS_FIRST, RETRY_WAIT_MS_GROWN, RETRY_WAIT_MS_MAX},
     decide::not_run,
     effects::Repeat,
-    event::{Event, ModelFailed, ModelRef, Woken, WokenWhy},
-    message::{How, Usage},
+    event::{Event, Head, ModelFailed, ModelRef, SessionForked, ToolFinished, Woken, WokenWhy},
+    message::{How, ResultState, ToolResult, Usage},
     provider::{ErrorClass, ModelError},
     state::State,
-    turn::{CallStatus, Phase},
+    store::SessionId,
+    turn::{CallStatus, OpenCall, Phase},
     words,
 };
 
@@ -49,6 +50,51 @@ pub fn fallback(state: &State, class: ErrorClass, retry_at_ms: Option<i64>) -> O
     let is_servers = class.is_passing() || matches!(class, ErrorClass::Quota | ErrorClass::Auth);
     let left = state.config.as_ref()?.fallbacks.get(turn.fallback as usize);
     left.filter(|_| is_over && is_servers && !turn.cancelled)
+}
+
+/// What is appended before a prompt that comes while a turn is parked: its calls are answered, and
+/// what comes of them later is news.
+pub fn supersede(state: &State) -> Vec<Event> {
+    let waiting = state.calls.iter().filter(|open| state.turn.is_none() && !open.is_answered());
+    let answer = |open: &OpenCall| match &open.status {
+        CallStatus::Deferred { job, .. } => {
+            let state = ResultState::Accepted(job.clone());
+            ToolFinished {
+                result: ToolResult { content: Vec::new(), evidence: None, state },
+                ..not_run(open, How::Ok, "")
+            }
+        }
+        _ => not_run(open, How::NotRun, words::SUPERSEDED),
+    };
+    waiting.map(|open| answer(open).into()).collect()
+}
+
+/// The first entries of a fork whose past folds to `state`: the calls that are open there may go
+/// on in the parent, so here nobody knows.
+pub fn fork(state: &State, session: SessionId, inspan: &str, now_ms: i64) -> Vec<Event> {
+    let parent = state.started.as_ref().map(|started| started.session.clone());
+    let Some(parent) = parent else { return Vec::new() };
+    let Head { seq, hash } = state.head;
+    let inspan = inspan.to_owned();
+    let mut events = vec![SessionForked { session, parent, seq, hash, inspan }.into()];
+    if state.is_asking() {
+        events.push(
+            ModelFailed {
+                class: ErrorClass::Interrupted,
+                message: "the session was forked in the middle of this model call".to_owned(),
+                retry_at_ms: Some(now_ms),
+                refused: None,
+                usage: Usage::default(),
+                cost_nano_usd: None,
+                ms: 0,
+                partial: None,
+            }
+            .into(),
+        );
+    }
+    let open = state.calls.iter().filter(|open| !open.is_answered());
+    events.extend(open.map(|open| not_run(open, How::Unknown, words::FORKED).into()));
+    events
 }
 
 /// What a driver appends when it takes over a log whose last process left a turn open: the turn

@@ -267,10 +267,12 @@ fn candidates(state: &State, failed: &ModelFailed) -> Vec<Repair> {
             all
         }
         // It was never accepted with what it has: the fault lies elsewhere.
-        None if !was_answered => vec![drop(&new)],
-        None | Some(Refused::Size { .. }) => {
+        Some(Refused::Unsaid) if !was_answered => vec![drop(&new)],
+        Some(Refused::Unsaid) => {
             vec![Repair::DropReasoning, drop(&new), Repair::WriteOutCalls, drop(&all)]
         }
+        // It was not the request.
+        None | Some(Refused::Size { .. }) => Vec::new(),
     }
 }
 

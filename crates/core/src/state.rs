@@ -9,11 +9,10 @@ use std::{
 use crate::{
     arguments,
     budget::{Limit, REPEATS_NOTED, Spent, tokens_estimate},
-    effects::Repeat,
     event::{
         Entry, Event, GateJudged, Head, ModelFailed, ModelRef, ModelReplied, PermissionAnswered,
-        PromptCut, RoundStarted, SessionConfigured, SessionStarted, Stop, ToolFinished,
-        ToolStarted, TurnEnded, Woken, WokenWhy,
+        PromptCut, RoundStarted, SessionConfigured, SessionForked, SessionStarted, Stop,
+        ToolFinished, ToolStarted, TurnEnded, Woken, WokenWhy,
     },
     gate::{Choice, Verdict},
     message::{CallId, Content, How, Reply, ReplyPart, ReplyStop, ToolCall, ToolResult, Usage},
@@ -37,6 +36,8 @@ pub struct State {
     pub at_ms: i64,
     /// How the session began.
     pub started: Option<SessionStarted>,
+    /// Where it was forked from another session, if it was: the last of the forks in its past.
+    pub forked: Option<SessionForked>,
     /// What it runs with.
     pub config: Option<Arc<SessionConfigured>>,
     /// The messages that were part of a request, and the replies: they never change.
@@ -56,6 +57,8 @@ pub struct State {
     /// What the last turn answered: the text of its last reply, with that of the replies before it
     /// that were paused, or cut in the middle of their text. Empty when it ended without one.
     pub answer: String,
+    /// Calls whose result came when they were answered already, and was told as news.
+    pub late: BTreeSet<CallId>,
     /// The tools that a person allowed for the whole session.
     pub allowed: BTreeSet<String>,
     /// What the session spent.
@@ -140,6 +143,15 @@ impl State {
             }),
             Event::PermissionAnswered(e) => self.answered(e),
             Event::ToolStarted(e) => self.tool_started(e),
+            Event::ToolDeferred(e) => self.on_call(&e.call, |open| {
+                if let CallStatus::Running(started) | CallStatus::Probing(started) = &open.status {
+                    open.status = CallStatus::Deferred {
+                        started: started.clone(),
+                        job: e.job.clone(),
+                        probe_at_ms: e.probe_at_ms,
+                    };
+                }
+            }),
             Event::ToolFinished(e) => self.tool_finished(e),
             Event::LimitNeared(e) => {
                 self.note(words::limit_neared(e));
@@ -152,6 +164,12 @@ impl State {
                 turn.unread = false;
             }),
             Event::TurnEnded(e) => self.turn_ended(e, at_ms),
+            Event::SessionForked(e) => {
+                if let Some(started) = &mut self.started {
+                    started.session = e.session.clone();
+                }
+                self.forked = Some(e.clone());
+            }
             Event::Unknown(_) => {}
         }
         self.head = Head { seq, hash: entry.hash };
@@ -449,12 +467,16 @@ impl State {
 
     fn tool_finished(&mut self, finished: &ToolFinished) {
         let content = not_blank(&finished.result.content, words::NO_OUTPUT);
-        self.context.grow(content.iter().map(size_of).sum());
         if self.call(&finished.call).is_none_or(OpenCall::is_answered) {
+            // The same news is no news.
+            if !self.late.insert(finished.call.clone()) {
+                return;
+            }
             let late = words::late(&finished.call, &finished.name, &finished.result);
-            self.content.push(Content::Text { text: late });
+            self.note(late);
             return;
         }
+        self.context.grow(content.iter().map(size_of).sum());
         self.on_call(&finished.call, |open| {
             open.status = CallStatus::Answered(Box::new(CallResult {
                 call: finished.call.clone(),
@@ -488,26 +510,24 @@ impl State {
             }),
             WokenWhy::Unparked if self.turn.is_none() => {
                 self.turn = self.parked.take();
+                let waited_for_calls = !self.calls.is_empty();
                 self.on_turn(|turn| {
-                    turn.phase = Phase::Ready;
+                    turn.phase = match waited_for_calls {
+                        true => Phase::Replied(ReplyStop::End),
+                        false => Phase::Ready,
+                    };
                     turn.since_ms = at_ms;
                 });
             }
             WokenWhy::Unparked => {}
         }
-        for open in &mut self.calls {
-            if let CallStatus::Running(started) = &open.status {
-                open.status = match started.repeat {
-                    Repeat::Pure | Repeat::Idempotent | Repeat::Keyed => CallStatus::Allowed,
-                    Repeat::Probe => CallStatus::Probing(started.clone()),
-                    Repeat::Once => continue,
-                };
-            }
-        }
+        self.calls.iter_mut().for_each(|open| open.wake(at_ms));
     }
 
     fn turn_ended(&mut self, ended: &TurnEnded, at_ms: i64) {
-        self.close_calls();
+        if ended.stop != Stop::Parked {
+            self.close_calls();
+        }
         let turn = self.turn.take();
         self.answer = turn.as_ref().map(|turn| turn.answer.clone()).unwrap_or_default();
         let unread = turn.as_ref().is_some_and(|turn| turn.unread);

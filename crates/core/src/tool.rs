@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     effects::{Effects, Repeat},
     gate::BoxFuture,
-    message::{CallId, ToolResult},
+    message::{CallId, Job, ToolResult},
     shared::Shared,
     store::SessionId,
 };
@@ -133,6 +133,8 @@ pub enum Probed {
     Done(ToolResult),
     /// It did not happen.
     Absent,
+    /// It goes on, under this job.
+    Pending(Job),
     /// It can't be told.
     Unknown,
 }
@@ -151,8 +153,8 @@ pub trait Tool: Send + Sync {
     /// shares that with the driver, which could then neither cancel nor time it.
     fn run(&self, call: Invocation) -> BoxFuture<'static, Result<ToolResult, ToolError>>;
 
-    /// Asks whether an attempt that a dead process left open happened. Only called for
-    /// [`Repeat::Probe`].
+    /// Asks whether an attempt that a dead process left open happened, or whether a job is done.
+    /// Only called for [`Repeat::Probe`].
     fn probe(&self, call: Invocation) -> BoxFuture<'static, Probed> {
         let _ = call;
         Box::pin(std::future::ready(Probed::Unknown))

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     budget::{Limit, Spent},
+    effects::Repeat,
     event::{ModelFailed, Parked, PromptCut, RoundStarted, ToolStarted},
     hash::Hash,
     message::{ReplyStop, ToolCall},
@@ -162,6 +163,15 @@ pub enum CallStatus {
     Running(ToolStarted),
     /// It was started by a process that is gone, and its tool can be asked whether it happened.
     Probing(ToolStarted),
+    /// Its work goes on elsewhere.
+    Deferred {
+        /// How it was started.
+        started: ToolStarted,
+        /// The identifier of the work.
+        job: String,
+        /// When to probe for the result, in milliseconds since 1970.
+        probe_at_ms: Option<i64>,
+    },
     /// It has its result.
     Answered(Box<CallResult>),
 }
@@ -170,6 +180,36 @@ impl OpenCall {
     /// Whether it has its result.
     pub fn is_answered(&self) -> bool {
         matches!(self.status, CallStatus::Answered(_))
+    }
+
+    /// What becomes of it when a process takes its turn over.
+    pub(crate) fn wake(&mut self, at_ms: i64) {
+        let is_due = |probe_at_ms: Option<i64>| probe_at_ms.is_some_and(|due| due <= at_ms);
+        let next = match &self.status {
+            CallStatus::Running(started) => match started.repeat {
+                Repeat::Pure | Repeat::Idempotent | Repeat::Keyed => CallStatus::Allowed,
+                Repeat::Probe => CallStatus::Probing(started.clone()),
+                Repeat::Once => return,
+            },
+            CallStatus::Deferred { started, job, probe_at_ms } if is_due(*probe_at_ms) => {
+                match started.repeat {
+                    Repeat::Probe => CallStatus::Probing(started.clone()),
+                    // It can't be probed: its result comes by itself.
+                    _ => CallStatus::Deferred {
+                        started: started.clone(),
+                        job: job.clone(),
+                        probe_at_ms: None,
+                    },
+                }
+            }
+            _ => return,
+        };
+        self.status = next;
+    }
+
+    /// Whether it waits for something that no process of ours does.
+    pub fn waits_outside(&self) -> bool {
+        matches!(self.status, CallStatus::Asked(_) | CallStatus::Deferred { .. })
     }
 
     /// The hash of the arguments as they run.

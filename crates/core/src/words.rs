@@ -34,6 +34,12 @@ pub const UNKNOWN: &str = "Outcome unknown: the process that ran this call ended
      It may or may not have happened. Check before you try it again.";
 /// Told for a call in a log that holds no result for it.
 pub const NO_RESULT: &str = "No result was recorded for this call.";
+/// Told for a call that waited for a person when the person said something else.
+pub const SUPERSEDED: &str =
+    "Not run: a new prompt came before the question about it was answered.";
+/// Told for a call that was open where a session was forked.
+pub const FORKED: &str = "Outcome unknown: this session was forked while the call was open. It may \
+     or may not have happened. Check before you try it again.";
 /// Told when arguments can't be read at all.
 pub const UNREADABLE: &str =
     "Not run: the arguments are not a JSON object. Write the call again with valid JSON.";
@@ -172,6 +178,16 @@ pub fn prompt_cut(cut: &PromptCut) -> String {
          a word: give the model a larger window (for Ollama, OLLAMA_CONTEXT_LENGTH), or set \
          window_tokens_max"
     )
+}
+
+/// What a parked turn waits for, for people: a person's word.
+pub fn waits_for_person(call: &ToolCall) -> String {
+    format!("{} ({}) waits for a person", call.name, call.id)
+}
+
+/// What a parked turn waits for, for people: work that goes on elsewhere.
+pub fn waits_for_job(call: &ToolCall, job: &str) -> String {
+    format!("{} ({}) waits for its job {job}", call.name, call.id)
 }
 
 /// Introduces a picture that belongs to a result before it.

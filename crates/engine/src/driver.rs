@@ -13,13 +13,13 @@ use inspan_core::{
     decide::{Abort, not_run},
     effects::Repeat,
     event::{
-        CancelRequested, Head, ModelFailed, ModelReplied, PermissionAnswered, PromptSubmitted,
-        RoundStarted, ToolFinished, ToolStarted, Woken, WokenWhy,
+        CancelRequested, Head, ModelFailed, ModelReplied, PromptSubmitted, RoundStarted,
+        ToolDeferred, ToolFinished, ToolStarted, Woken, WokenWhy,
     },
-    gate::AnsweredBy,
-    message::{CallId, How, Reply, ReplyPart, ReplyStop, ToolResult, Usage},
+    gate::Asking,
+    message::{CallId, How, Job, Reply, ReplyPart, ReplyStop, ResultState, ToolResult, Usage},
     provider::{ErrorClass, Provider},
-    recover::{fallback, retry_at_ms},
+    recover::{fallback, retry_at_ms, supersede},
     store::{Claim, StoreError},
     tool::{Invocation, Probed, Tool},
     turn::{CallStatus, OpenCall, Phase},
@@ -33,6 +33,7 @@ use crate::{
         usage_estimated,
     },
     judge::judge,
+    outside,
     request::Rendered,
     session::{Command, Setup, Submitted},
     updates::{Tell, Update},
@@ -115,7 +116,10 @@ impl Driver {
             self.take_commands();
             let policy = Policy {
                 now_ms: self.setup.clock.now_ms(),
-                someone_answers: self.setup.someone_answers && self.commands.is_some(),
+                asking: match self.setup.asking {
+                    Asking::Now if self.commands.is_none() => Asking::Never,
+                    asking => asking,
+                },
             };
             match decide(&self.state, &policy) {
                 Action::AppendEvent(event) => self.record(event),
@@ -132,8 +136,8 @@ impl Driver {
                 Action::ProbeTool(call) => self.probe(&call).await?,
                 Action::AbortEffects(why) => self.abort_all(why).await?,
                 Action::Wait { until_ms } => self.wait(until_ms).await?,
-                Action::Idle if self.commands.is_some() => self.wait(None).await?,
-                Action::Idle => {
+                Action::Idle { until_ms } if self.commands.is_some() => self.wait(until_ms).await?,
+                Action::Idle { .. } => {
                     self.flush().await?;
                     return self.committed().await;
                 }
@@ -304,6 +308,7 @@ impl Driver {
         };
         match command {
             Command::Prompt(content, labels) => {
+                supersede(&self.state).into_iter().for_each(|event| self.record(event));
                 self.record(PromptSubmitted { content, labels });
                 if let Some(receipt) = receipt {
                     // Whoever asked for it may be gone.
@@ -315,6 +320,9 @@ impl Driver {
                 // A cancel at once stays one.
                 self.is_patient =
                     matches!(cancel, Command::CancelSafely) && (is_first || self.is_patient);
+                if self.state.parked.is_some() && self.state.turn.is_none() {
+                    self.record(Woken { why: WokenWhy::Unparked });
+                }
                 if self.state.turn.as_ref().is_some_and(|turn| !turn.cancelled) {
                     self.record(CancelRequested {});
                 }
@@ -325,10 +333,14 @@ impl Driver {
                 }
             }
             Command::Answer { call, choice, why } => {
-                let open = self.state.call(&call);
-                if open.is_some_and(|open| matches!(open.status, CallStatus::Asked(_))) {
-                    let by = AnsweredBy::Person;
-                    self.record(PermissionAnswered { call, choice, by, why });
+                if let Ok(event) = outside::answered(&self.state, &call, choice, why) {
+                    self.record(event);
+                }
+            }
+            Command::Deliver { call, outcome } => {
+                let mask = &self.setup.mask;
+                if let Ok(event) = outside::delivered(&self.state, &call, outcome, mask) {
+                    self.record(event);
                 }
             }
         }
@@ -336,9 +348,26 @@ impl Driver {
 
     fn ended(&mut self, done: Done) {
         match done {
-            Done::Tool(finished) => self.record(finished),
+            Done::Tool(finished) => self.tool_ended(finished),
             Done::Model(done) => self.model_ended(done),
         }
+    }
+
+    /// A result that says it comes later leaves the call open.
+    fn tool_ended(&mut self, finished: ToolFinished) {
+        match finished.result.state {
+            ResultState::Later(job) => self.deferred(finished.call, finished.name, job),
+            ResultState::Finished | ResultState::Accepted(_) => self.record(finished),
+        }
+    }
+
+    fn deferred(&mut self, call: CallId, name: String, job: Job) {
+        let after = |ms: u64| {
+            self.setup.clock.now_ms().saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))
+        };
+        let probe_at_ms = job.probe_after_ms.map(after);
+        let job = self.setup.mask.text(&job.id).into_owned();
+        self.record(ToolDeferred { call, name, job, probe_at_ms });
     }
 
     fn model_ended(&mut self, done: ModelDone) {
@@ -457,6 +486,7 @@ impl Driver {
                 let result = for_the_log(result, &self.setup.mask);
                 self.record(finished(&started, How::Ok, result));
             }
+            Some(Probed::Pending(job)) => self.deferred(started.call, started.name, job),
             Some(Probed::Absent) => {
                 let again = ToolStarted { attempt: started.attempt + 1, ..started };
                 self.record(again.clone());

@@ -14,7 +14,7 @@ use inspan_core::{
     mask::Mask,
     message::{Content, How, ReplyPart, ReplyStop, ResultState, ToolResult, Usage},
     provider::{ErrorClass, ModelError, ModelEvent, Provider, ReplyBuilder, Request},
-    tool::{Invocation, Tool},
+    tool::{Invocation, Tool, ToolError},
     words,
 };
 use serde_json::Value;
@@ -208,10 +208,7 @@ pub(crate) async fn run_tool(
     };
     let (how, result) = match ended {
         Ok(Ok(Ok(Ok(result)))) => (How::Ok, result),
-        Ok(Ok(Ok(Err(error)))) => {
-            let text = format!("Failed: {}", error.message);
-            (How::Failed, ToolResult { evidence: error.evidence, ..ToolResult::text(text) })
-        }
+        Ok(Ok(Ok(Err(error)))) => (How::Failed, failed(error)),
         Ok(Ok(Err(_))) => (How::Failed, ToolResult::text("Failed: the tool itself broke down.")),
         Ok(Err(_)) => (How::TimedOut, ToolResult::text(words::timed_out(limit_ms))),
         Err(Abort::Cancelled) => {
@@ -230,6 +227,12 @@ pub(crate) async fn run_tool(
     })
 }
 
+/// What the model reads of a tool that ran and failed.
+pub(crate) fn failed(error: ToolError) -> ToolResult {
+    let text = format!("Failed: {}", error.message);
+    ToolResult { evidence: error.evidence, ..ToolResult::text(text) }
+}
+
 /// A result as it may be kept: secrets masked, text and evidence within their limits.
 pub(crate) fn for_the_log(mut result: ToolResult, mask: &Mask) -> ToolResult {
     let pieces = result.content.len();
@@ -246,8 +249,10 @@ pub(crate) fn for_the_log(mut result: ToolResult, mask: &Mask) -> ToolResult {
         result.content.push(Content::text(format!("[{left_out} more pieces left out here]")));
     }
     result.evidence = result.evidence.map(|evidence| evidence_for_the_log(evidence, mask));
-    if let ResultState::Accepted(job) = &mut result.state {
-        *job = mask.text(job).into_owned();
+    match &mut result.state {
+        ResultState::Accepted(job) => *job = mask.text(job).into_owned(),
+        ResultState::Later(job) => job.id = mask.text(&job.id).into_owned(),
+        ResultState::Finished => {}
     }
     result
 }

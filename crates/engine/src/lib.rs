@@ -10,6 +10,7 @@ pub mod clock;
 mod driver;
 mod effects;
 mod judge;
+pub mod outside;
 mod request;
 pub mod session;
 pub mod tools;

@@ -5,14 +5,14 @@ use std::{collections::HashMap, sync::Arc};
 use inspan_core::{
     Entry, State,
     event::{Event, ModelRef, SessionConfigured, SessionStarted},
-    gate::{Choice, Gate},
+    gate::{Asking, Choice, Gate},
     mask::Mask,
-    message::{CallId, Content, Labels},
+    message::{CallId, Content, Labels, ToolResult},
     provider::Provider,
     recover::recover,
     shared::Shared,
     store::{Blobs, Claim, ENTRIES_READ_MAX, SessionId, Store, StoreError},
-    tool::Tool,
+    tool::{Tool, ToolError},
 };
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
@@ -49,8 +49,8 @@ pub struct Setup {
     pub clock: Arc<dyn Clock>,
     /// Masks what tools and providers say before it is appended.
     pub mask: Mask,
-    /// Whether somebody can answer a question. Without anybody, asking means no.
-    pub someone_answers: bool,
+    /// When a question to a person is answered. Without anybody, asking means no.
+    pub asking: Asking,
     /// The working directory, as the log names it.
     pub workdir: String,
     /// What the log says the session runs with. Tools, gates and fallbacks are filled in from the above.
@@ -119,6 +119,14 @@ pub enum Command {
         choice: Choice,
         /// Why, for the model; may be empty.
         why: String,
+    },
+    /// The result of a call whose work went on elsewhere, from whoever did it. For a call that was
+    /// answered already it is news, once.
+    Deliver {
+        /// The call.
+        call: CallId,
+        /// What came of it.
+        outcome: Result<ToolResult, ToolError>,
     },
     /// Stop the open turn at once: what runs is aborted.
     Cancel,
@@ -284,10 +292,19 @@ pub async fn log(store: &dyn Store, id: &SessionId) -> Result<Vec<Entry>, StoreE
 /// # Errors
 /// What the store says; [`StoreError::Damaged`] when an entry is missing.
 pub async fn fold(store: &dyn Store, id: &SessionId) -> Result<State, StoreError> {
+    fold_to(store, id, u64::MAX).await
+}
+
+/// The state after entry `seq`, or at the end of a log that is shorter.
+pub(crate) async fn fold_to(
+    store: &dyn Store,
+    id: &SessionId,
+    seq: u64,
+) -> Result<State, StoreError> {
     let mut state = State::default();
-    loop {
+    while state.head.seq < seq {
         let entries: Vec<Entry> = store.read(id, state.head.seq, ENTRIES_READ_MAX).await?;
-        for entry in &entries {
+        for entry in entries.iter().take_while(|entry| entry.seq <= seq) {
             if entry.seq != state.head.seq + 1 {
                 return Err(StoreError::Damaged {
                     what: format!("session {id}"),
@@ -297,7 +314,8 @@ pub async fn fold(store: &dyn Store, id: &SessionId) -> Result<State, StoreError
             state.apply(entry);
         }
         if entries.len() < ENTRIES_READ_MAX {
-            return Ok(state);
+            break;
         }
     }
+    Ok(state)
 }

@@ -10,7 +10,7 @@ use inspan_core::{
     budget::Price,
     effects::Repeat,
     event::Head,
-    gate::{BoxFuture, Choice, Verdict},
+    gate::{Asking, BoxFuture, Choice, Verdict},
     message::ReplyStop,
     provider::{Delta, ErrorClass},
     store::{Claim, SessionId, SessionRow, Store, StoreError},
@@ -143,7 +143,7 @@ async fn a_person_answers_once_for_the_session_or_no() {
         .tool(Counting::new("pay", Repeat::Once, Does::Echo, &witness))
         .gate(Says("pay", Ok(Verdict::Ask("it costs".to_owned()))));
     let mut world = world;
-    world.setup.someone_answers = true;
+    world.setup.asking = Asking::Now;
     let (session, ended) = world.start().await;
     say(&session, "Go").await;
     let mut updates = session.updates(0);

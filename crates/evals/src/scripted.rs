@@ -9,7 +9,9 @@ use futures_util::{StreamExt, stream};
 use inspan_core::{
     message::{CallId, Reasoning, ReplyPart, ReplyStop, ToolCall, Usage},
     prompt::{Message, Segment},
-    provider::{BoxStream, Delta, ErrorClass, Images, ModelError, ModelEvent, Provider, Request},
+    provider::{
+        BoxStream, Delta, ErrorClass, Images, ModelError, ModelEvent, Provider, Refused, Request,
+    },
 };
 use serde_json::{Value, json};
 
@@ -117,6 +119,21 @@ impl Answer {
             message,
             retry_after_ms,
             refused: None,
+        }));
+        self
+    }
+
+    /// Refuses this part of the request.
+    pub fn refuses(mut self, refused: Refused) -> Self {
+        let class = match refused {
+            Refused::Size { .. } => ErrorClass::TooLong,
+            _ => ErrorClass::BadRequest,
+        };
+        self.events.push(ModelEvent::Failed(ModelError {
+            class,
+            message: "scripted refusal".to_owned(),
+            retry_after_ms: None,
+            refused: Some(refused),
         }));
         self
     }

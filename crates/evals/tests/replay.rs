@@ -6,6 +6,7 @@ use inspan_core::{
     Entry, Event,
     budget::Limits,
     event::{ModelRef, SessionConfigured},
+    gate::Asking,
     mask::Mask,
     message::{Content, Labels},
     provider::Provider,
@@ -36,7 +37,7 @@ async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec
         shared: Default::default(),
         clock: Arc::new(SystemClock),
         mask: Mask::new([]),
-        someone_answers: false,
+        asking: Asking::Never,
         workdir: String::new(),
         config: SessionConfigured {
             agent: None,

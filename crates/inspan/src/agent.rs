@@ -7,7 +7,7 @@ use inspan_core::{
     Entry,
     budget::{Limits, Price},
     event::{AgentRef, ModelRef, PermissionAsked, SessionConfigured},
-    gate::{Choice, Gate},
+    gate::{Asking, Choice, Gate},
     hash::Hash,
     mask::Mask,
     provider::{BoxStream, Provider},
@@ -265,7 +265,7 @@ impl Agent {
             shared: self.shared.clone(),
             clock: Arc::new(SystemClock),
             mask: self.mask.clone(),
-            someone_answers: self.asker.is_some(),
+            asking: if self.asker.is_some() { Asking::Now } else { Asking::Never },
             workdir: String::new(),
             config: SessionConfigured {
                 agent: (!self.name.is_empty()).then_some(agent),

@@ -34,7 +34,8 @@ pub(crate) fn picture(image: &ImageRef, images: &dyn Images) -> Result<String, S
 pub(crate) fn footnotes(result: &ToolResult) -> impl Iterator<Item = String> {
     let job = match &result.state {
         ResultState::Accepted(job) => Some(words::accepted(job)),
-        ResultState::Finished => None,
+        // A call is not answered with what comes later.
+        ResultState::Finished | ResultState::Later(_) => None,
     };
     job.into_iter().chain(result.evidence.as_ref().map(words::evidence))
 }

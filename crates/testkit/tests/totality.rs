@@ -11,10 +11,10 @@ use inspan_core::{
     event::{
         CancelRequested, GateJudged, LimitNeared, ModelFailed, ModelRef, ModelReplied,
         ModelSwitched, Parked, PermissionAnswered, PermissionAsked, ProjectionRepaired, PromptCut,
-        PromptSubmitted, RoundStarted, SessionConfigured, SessionStarted, Stop, ToolFinished,
-        ToolStarted, TurnEnded, Woken, WokenWhy,
+        PromptSubmitted, RoundStarted, SessionConfigured, SessionForked, SessionStarted, Stop,
+        ToolDeferred, ToolFinished, ToolStarted, TurnEnded, Woken, WokenWhy,
     },
-    gate::{AnsweredBy, Choice, Verdict},
+    gate::{AnsweredBy, Asking, Choice, Verdict},
     hash::Hash,
     message::{
         CallId, Content, How, ImageRef, Labels, Reasoning, Reply, ReplyPart, ReplyStop,
@@ -75,12 +75,12 @@ proptest! {
     }
 
     #[test]
-    fn every_turn_of_every_log_can_be_cancelled(log in log(), someone_answers: bool) {
+    fn every_turn_of_every_log_can_be_cancelled(log in log(), asking in asking()) {
         let mut state = State::default();
         let configured = Event::from(config(Limits::session()));
         for (at_ms, event) in [(0, configured)].into_iter().chain(log) {
             state.apply(&state.entry(at_ms, event));
-            let policy = Policy { now_ms: at_ms, someone_answers };
+            let policy = Policy { now_ms: at_ms, asking };
             let _ = decide(&state, &policy);
             let error = ModelError {
                 class: ErrorClass::RateLimited,
@@ -93,12 +93,12 @@ proptest! {
         state.apply(&state.entry(0, CancelRequested {}.into()));
         // Every step answers a call or ends the turn, and a late prompt opens one more.
         for _ in 0..200 {
-            match decide(&state, &Policy { now_ms: 0, someone_answers }) {
+            match decide(&state, &Policy { now_ms: 0, asking }) {
                 Action::AppendEvent(event) => state.apply(&state.entry(0, event)),
                 Action::AbortEffects(_) => ends(&state)
                     .into_iter()
                     .for_each(|event| state.apply(&state.entry(0, event))),
-                Action::Idle => return Ok(()),
+                Action::Idle { .. } => return Ok(()),
                 action => prop_assert!(false, "cancelled, and yet: {action:?}"),
             }
         }
@@ -171,9 +171,14 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (select(&Limit::ALL[..]), number(), number()).prop_map(|(limit, spent, max)| {
             LimitNeared { limit, spent, max }.into()
         }),
-        1 => option::of(time()).prop_map(|until_ms| {
-            Parked { why: String::new(), until_ms }.into()
+        1 => (option::of(time()), vec(call_id(), 0..2)).prop_map(|(until_ms, calls)| {
+            Parked { why: String::new(), until_ms, calls }.into()
         }),
+        2 => (call_id(), option::of(time())).prop_map(|(call, probe_at_ms)| {
+            let (name, job) = (String::new(), String::new());
+            ToolDeferred { call, name, job, probe_at_ms }.into()
+        }),
+        1 => Just(forked()),
         2 => select(vec![WokenWhy::Interrupted, WokenWhy::Unparked])
             .prop_map(|why| Woken { why }.into()),
         1 => Just(CancelRequested {}.into()),
@@ -186,6 +191,22 @@ fn started() -> Event {
     let session = SessionId::try_from("s".to_owned()).unwrap();
     let (inspan, workdir) = (String::new(), String::new());
     SessionStarted { session, inspan, format: 0, workdir }.into()
+}
+
+fn forked() -> Event {
+    let session = |name: &str| SessionId::try_from(name.to_owned()).unwrap();
+    SessionForked {
+        session: session("child"),
+        parent: session("s"),
+        seq: 1,
+        hash: Hash::default(),
+        inspan: String::new(),
+    }
+    .into()
+}
+
+fn asking() -> impl Strategy<Value = Asking> {
+    select(vec![Asking::Now, Asking::Later, Asking::Never])
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
@@ -354,6 +375,7 @@ fn refused() -> impl Strategy<Value = Option<Refused>> {
         Refused::Reasoning,
         Refused::Tool { name },
         Refused::Calls,
+        Refused::Unsaid,
         Refused::Size { tokens_max: Some(1) },
     ]))
 }

@@ -360,7 +360,7 @@ fn a_late_result_is_news() {
         > late result
         idle
         > prompt "And?"
-        ask model: round 1, attempt 1, reads 47, writes 8192 at most
+        ask model: round 1, attempt 1, reads 61, writes 8192 at most
         wait
         --------
         user: Pay.

@@ -10,17 +10,17 @@ use inspan_core::{
     effects::{Effects, Repeat},
     event::{
         CancelRequested, GateJudged, ModelFailed, ModelRef, ModelReplied, PermissionAnswered,
-        PromptSubmitted, SessionConfigured, SessionStarted, ToolFinished, ToolStarted, Woken,
-        WokenWhy,
+        PromptSubmitted, SessionConfigured, SessionStarted, ToolDeferred, ToolFinished,
+        ToolStarted, Woken, WokenWhy,
     },
-    gate::{AnsweredBy, Choice, Verdict},
+    gate::{AnsweredBy, Asking, Choice, Verdict},
     message::{
         CallId, Content, How, Labels, Reasoning, Reply, ReplyPart, ReplyStop, ToolCall, ToolResult,
         Usage,
     },
     prompt::{Message, project},
     provider::{ErrorClass, ModelError, Refused},
-    recover::{fallback, recover, retry_at_ms},
+    recover::{fallback, recover, retry_at_ms, supersede},
     store::SessionId,
     tool::{Probed, ToolSpec},
     turn::{CallStatus, OpenCall, Phase},
@@ -41,7 +41,7 @@ pub(crate) struct Log {
     /// What the provider counts for each reply.
     pub(crate) usage: Usage,
     pub(crate) now_ms: i64,
-    someone_answers: bool,
+    asking: Asking,
     pub(crate) story: String,
 }
 
@@ -104,7 +104,7 @@ impl Log {
             arrived: Vec::new(),
             probed: Probed::Unknown,
             usage: Usage::default(),
-            someone_answers: true,
+            asking: Asking::Now,
             now_ms: 0,
             story: String::new(),
         };
@@ -113,13 +113,28 @@ impl Log {
         log
     }
 
+    /// From here on a person answers later.
+    pub(crate) fn persons_answer_later(&mut self) {
+        self.asking = Asking::Later;
+    }
+
+    /// The `index`-th open call takes its work elsewhere.
+    pub(crate) fn deferred(&mut self, index: usize, job: &str, probe_at_ms: Option<i64>) {
+        let open = &self.state.calls[index];
+        let (call, name) = (open.call.id.clone(), open.call.name.clone());
+        let line = format!("deferred {call} as {job}");
+        self.append(ToolDeferred { call, name, job: job.to_owned(), probe_at_ms }.into());
+        self.goes_on(&line);
+    }
+
     /// From here on nobody can answer.
     pub(crate) fn alone(&mut self) {
-        self.someone_answers = false;
+        self.asking = Asking::Never;
         self.goes_on("nobody is there");
     }
 
     pub(crate) fn prompt(&mut self, text: &str) {
+        supersede(&self.state).into_iter().for_each(|event| self.append(event));
         let content = vec![Content::text(text)];
         self.append(PromptSubmitted { content, labels: Labels::default() }.into());
         self.goes_on(&format!("prompt {text:?}"));
@@ -188,6 +203,15 @@ impl Log {
         let result = ToolResult::text(text);
         let labels = Labels::default();
         self.append(ToolFinished { call, name, how, result, labels, ms: 1 }.into());
+        self.goes_on(&line);
+    }
+
+    /// A result comes for a call that was answered already.
+    pub(crate) fn news(&mut self, call: &str, name: &str, text: &str) {
+        let line = format!("news of {call}");
+        let (call, name) = (CallId(call.to_owned()), name.to_owned());
+        let (result, labels) = (ToolResult::text(text), Labels::default());
+        self.append(ToolFinished { call, name, how: How::Ok, result, labels, ms: 1 }.into());
         self.goes_on(&line);
     }
 
@@ -273,8 +297,8 @@ impl Log {
     fn goes_on(&mut self, what: &str) {
         self.story += &format!("> {what}\n");
         for _ in 0..100 {
-            let (now_ms, someone_answers) = (self.now_ms, self.someone_answers);
-            let action = decide(&self.state, &Policy { now_ms, someone_answers });
+            let (now_ms, asking) = (self.now_ms, self.asking);
+            let action = decide(&self.state, &Policy { now_ms, asking });
             self.story += &format!("{}\n", action_line(&action));
             match action {
                 Action::AppendEvent(event) => self.append(event),
@@ -284,7 +308,7 @@ impl Log {
                 Action::JudgeCall(call) => self.judge(&call),
                 Action::ProbeTool(call) => self.probe(&call),
                 Action::AbortEffects(why) => self.abort(why),
-                Action::Wait { .. } | Action::Idle => return,
+                Action::Wait { .. } | Action::Idle { .. } => return,
             }
         }
         panic!("it goes on for ever:\n{}", self.story);
@@ -318,6 +342,11 @@ impl Log {
             }
             Probed::Absent => {
                 ToolStarted { attempt: started.attempt + 1, ..started.clone() }.into()
+            }
+            Probed::Pending(job) => {
+                let (call, name) = (call.clone(), open.call.name.clone());
+                let probe_at_ms = job.probe_after_ms.map(|ms| self.now_ms + ms as i64);
+                ToolDeferred { call, name, job: job.id.clone(), probe_at_ms }.into()
             }
             Probed::Unknown => not_run(&open, How::Unknown, words::UNKNOWN).into(),
         };
@@ -393,7 +422,8 @@ fn action_line(action: &Action) -> String {
         Action::AbortEffects(why) => format!("abort {why:?}"),
         Action::Wait { until_ms: None } => "wait".to_owned(),
         Action::Wait { until_ms: Some(until_ms) } => format!("wait until {until_ms}"),
-        Action::Idle => "idle".to_owned(),
+        Action::Idle { until_ms: None } => "idle".to_owned(),
+        Action::Idle { until_ms: Some(until_ms) } => format!("idle until {until_ms}"),
     }
 }
 
@@ -434,6 +464,7 @@ fn event_line(event: &Event) -> String {
         Event::PromptCut(e) => format!("prompt cut: {} of {}", e.read_tokens, e.sent_tokens),
         Event::ModelSwitched(e) => format!("switch to {}: {:?}", e.model, e.why),
         Event::LimitNeared(e) => format!("near {:?}: {} of {}", e.limit, e.spent, e.max),
+        Event::ToolDeferred(e) => format!("defer {} {} until {:?}", e.call, e.job, e.probe_at_ms),
         Event::Parked(e) => format!("park until {:?}: {:?}", e.until_ms, e.why),
         Event::Woken(e) => format!("woken {:?}", e.why),
         Event::TurnEnded(e) => format!("end {} {:?}", e.stop.as_str(), e.detail),

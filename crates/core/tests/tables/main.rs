@@ -13,3 +13,4 @@ mod recovery;
 mod repairs;
 mod retries;
 mod turns;
+mod waits;

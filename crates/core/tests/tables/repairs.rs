@@ -151,7 +151,7 @@ fn it_stops_with_the_reason_and_forgets_what_did_not_help() {
     log.replied(&[text("19.")]);
     log.prompt("Again.");
     for _ in 0..3 {
-        log.refused(None);
+        log.refused(Some(Refused::Unsaid));
     }
     log.is(r#"
         > prompt "Look."
@@ -170,15 +170,15 @@ fn it_stops_with_the_reason_and_forgets_what_did_not_help() {
         > prompt "Again."
         ask model: round 1, attempt 1, reads 43, writes 8192 at most
         wait
-        > failed BadRequest
+        > refused Unsaid
         repair: earlier reasoning is left out
         ask model: round 1, attempt 2, reads 42, writes 8192 at most
         wait
-        > failed BadRequest
+        > refused Unsaid
         repair: earlier calls are told in text
         ask model: round 1, attempt 3, reads 42, writes 8192 at most
         wait
-        > failed BadRequest
+        > refused Unsaid
         end failed "no such thing"
         idle
         --------

@@ -101,7 +101,6 @@ fn a_quota_parks_the_turn_until_it_is_renewed() {
     log.later(4_000);
     log.failed(ErrorClass::Quota, Some(3_600_000));
     log.later(3_600_000);
-    log.woken();
     log.replied(&[text("19.")]);
     log.is(r#"
         > prompt "Look."
@@ -112,10 +111,9 @@ fn a_quota_parks_the_turn_until_it_is_renewed() {
         > failed Quota
         park until Some(3604000): "Quota it was"
         end parked "Quota it was"
-        idle
+        idle until 3604000
         > 3600000 ms later
-        idle
-        > woken
+        woken Unparked
         ask model: round 1, attempt 2, reads 37, writes 8192 at most
         wait until 3610000
         > replied End: "19."
@@ -141,7 +139,7 @@ fn a_long_wait_is_parked_and_a_prompt_begins_anew() {
         > failed RateLimited
         park until Some(300001): "RateLimited it was"
         end parked "RateLimited it was"
-        idle
+        idle until 300001
         > prompt "Now?"
         ask model: round 1, attempt 1, reads 38, writes 8192 at most
         wait

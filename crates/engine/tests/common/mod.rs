@@ -12,9 +12,9 @@ use inspan_core::{
     budget::Limits,
     effects::{Effects, Repeat},
     event::{ModelRef, SessionConfigured},
-    gate::{BoxFuture, Gate, GateCall, Verdict},
+    gate::{Asking, BoxFuture, Gate, GateCall, Verdict},
     mask::Mask,
-    message::{Content, Labels, ToolResult},
+    message::{Content, Job, Labels, ResultState, ToolResult},
     store::{SessionId, Store},
     tool::{Invocation, Probed, Tool, ToolError, ToolSpec},
 };
@@ -29,6 +29,12 @@ pub(crate) const DAY_MS: i64 = 1_790_000_000_000;
 
 /// A clock that goes with tokio's, which tests pause.
 pub(crate) struct PausedClock(Instant);
+
+impl PausedClock {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now())
+    }
+}
 
 impl Clock for PausedClock {
     fn now_ms(&self) -> i64 {
@@ -51,6 +57,8 @@ pub(crate) enum Does {
     Fails,
     /// Panics.
     Panics,
+    /// Takes its work elsewhere.
+    Defers,
     /// Never ends; tells that it has begun.
     Hangs(Arc<Notify>),
 }
@@ -131,6 +139,11 @@ impl Tool for Counting {
                 Does::Echo => {}
                 Does::Takes(time) => tokio::time::sleep(time).await,
                 Does::Fails => return Err(ToolError::new("the disk is on fire")),
+                Does::Defers => {
+                    let job = Job { id: "job 7".to_owned(), probe_after_ms: None };
+                    let state = ResultState::Later(job);
+                    return Ok(ToolResult { state, ..ToolResult::default() });
+                }
                 Does::Panics => panic!("a tool of the tests"),
                 Does::Hangs(begun) => {
                     begun.notify_one();
@@ -184,9 +197,9 @@ impl World {
             tools: Vec::new(),
             gates: Vec::new(),
             shared: Default::default(),
-            clock: Arc::new(PausedClock(Instant::now())),
+            clock: Arc::new(PausedClock::new()),
             mask: Mask::new(["hunter2hunter2".to_owned()]),
-            someone_answers: false,
+            asking: Asking::Never,
             workdir: "/work".to_owned(),
             config: SessionConfigured {
                 agent: None,

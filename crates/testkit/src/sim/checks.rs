@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use inspan_core::{
     Entry, Event, State,
     budget::{Limit, Limits},
-    event::{RoundStarted, ToolStarted},
+    event::{RoundStarted, Stop, ToolStarted},
     gate::{Choice, Verdict},
     message::CallId,
     prompt::{Message, Segment, project},
@@ -89,6 +89,7 @@ impl<'a> Checks<'a> {
             Event::ToolFinished(e) => {
                 self.answered.insert(e.call.clone());
             }
+            Event::TurnEnded(ended) if ended.stop == Stop::Parked => {}
             Event::TurnEnded(_) => all_answered(before)?,
             _ => {}
         }
@@ -140,7 +141,8 @@ impl<'a> Checks<'a> {
         if !self.permitted.contains(call) {
             return Err(format!("{call} starts without permission"));
         }
-        if started.key != format!("simulated/{call}") {
+        let session = before.started.as_ref().map_or("", |started| started.session.as_str());
+        if started.key != format!("{session}/{call}") {
             return Err(format!("the key of {call} is {}", started.key));
         }
         let Some(open) = before.call(call) else { return Err(format!("{call} is not open")) };

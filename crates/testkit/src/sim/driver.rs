@@ -10,13 +10,16 @@ use inspan_core::{
     effects::Repeat,
     event::{
         CancelRequested, GateJudged, ModelFailed, ModelReplied, PermissionAnswered,
-        PromptSubmitted, RoundStarted, SessionStarted, Stop, ToolFinished, ToolStarted, Woken,
-        WokenWhy,
+        PromptSubmitted, RoundStarted, SessionStarted, Stop, ToolDeferred, ToolFinished,
+        ToolStarted, Woken, WokenWhy,
     },
-    gate::AnsweredBy,
-    message::{CallId, How, Labels, Reply, ReplyPart, ReplyStop, ToolResult, Usage},
+    gate::{AnsweredBy, Asking},
+    message::{
+        CallId, Content, How, Job, Labels, Reply, ReplyPart, ReplyStop, ResultState, ToolResult,
+        Usage,
+    },
     provider::{ErrorClass, ModelError},
-    recover::{fallback, recover, retry_at_ms},
+    recover::{fallback, fork, recover, retry_at_ms, supersede},
     store::SessionId,
     tool::Probed,
     turn::{CallStatus, OpenCall},
@@ -50,7 +53,7 @@ pub(super) struct Driver<'a> {
     /// How many entries the process lives to see.
     dies_at: Option<usize>,
     state: State,
-    someone_answers: bool,
+    persons: Asking,
     asking: Option<(i64, Answer)>,
     running: Vec<Running>,
 }
@@ -77,7 +80,7 @@ impl<'a> Driver<'a> {
         let mut world = World::new(seed, shown);
         Self {
             prompts_left: world.rng.u32(1..=2),
-            someone_answers: world.rng.bool(),
+            persons: some_asking(&mut world.rng),
             rng: world.rng.fork(),
             world,
             checks: Checks::new(shown),
@@ -162,7 +165,14 @@ impl<'a> Driver<'a> {
         let dies_again = self.rng.u8(..4) == 0;
         self.dies_at = dies_again.then(|| kept + self.rng.usize(1..4));
         self.now_ms += self.rng.i64(0..100_000);
-        self.someone_answers = self.rng.bool();
+        self.persons = some_asking(&mut self.rng);
+        // Some logs go on as a fork, which knows nothing of what was open.
+        if self.rng.u8(..16) == 0 && self.state.started.is_some() {
+            let child = SessionId::try_from("simulated-fork".to_owned())?;
+            for event in fork(&self.state, child, "0.1.0", self.now_ms) {
+                self.append(event).or_else(|over| self.reopen(over))?;
+            }
+        }
         for event in recover(&self.state, self.now_ms) {
             self.append(event).or_else(|over| self.reopen(over))?;
         }
@@ -174,8 +184,8 @@ impl<'a> Driver<'a> {
         self.begin()?;
         loop {
             self.interrupt()?;
-            let someone_answers = self.someone_answers;
-            let action = decide(&self.state, &Policy { now_ms: self.now_ms, someone_answers });
+            let (now_ms, asking) = (self.now_ms, self.persons);
+            let action = decide(&self.state, &Policy { now_ms, asking });
             self.report.reached.action(&action);
             match action {
                 Action::AppendEvent(event) => self.append(event)?,
@@ -186,8 +196,8 @@ impl<'a> Driver<'a> {
                 Action::ProbeTool(call) => self.probe(&call)?,
                 Action::AbortEffects(why) => self.abort(why)?,
                 Action::Wait { until_ms } => self.wait(until_ms)?,
-                Action::Idle if self.is_done() => return Ok(()),
-                Action::Idle => self.idle()?,
+                Action::Idle { .. } if self.is_done() => return Ok(()),
+                Action::Idle { until_ms } => self.idle(until_ms)?,
             }
         }
     }
@@ -232,7 +242,7 @@ impl<'a> Driver<'a> {
             0 => self.append(CancelRequested {}.into()),
             1 | 2 => {
                 let content = self.world.prompt();
-                self.append(PromptSubmitted { content, labels: Labels::default() }.into())
+                self.submit(content)
             }
             _ => match self.world.jobs.pop() {
                 Some((call, name)) if self.checks.is_answered(&call) => {
@@ -249,10 +259,9 @@ impl<'a> Driver<'a> {
         self.prompts_left == 0 && self.dies_at.is_none()
     }
 
-    fn idle(&mut self) -> Result<(), Over> {
+    fn idle(&mut self, until_ms: Option<i64>) -> Result<(), Over> {
         if self.state.parked.is_some() && !self.world.calm && !self.world.one_in(3) {
-            self.now_ms += 3_600_000;
-            return self.append(Woken { why: WokenWhy::Unparked }.into());
+            return self.while_parked(until_ms);
         }
         if !self.world.calm && self.world.one_in(3) {
             self.world.model = self.world.rng.usize(..self.shown.len());
@@ -261,6 +270,37 @@ impl<'a> Driver<'a> {
         }
         self.prompts_left = self.prompts_left.saturating_sub(1);
         let content = self.world.prompt();
+        self.submit(content)
+    }
+
+    /// A parked turn: its time comes, a person says something, or a job is done.
+    fn while_parked(&mut self, until_ms: Option<i64>) -> Result<(), Over> {
+        let waiting = self.state.calls.iter().find(|open| open.waits_outside()).cloned();
+        match waiting.map(|open| (open.call, open.status)) {
+            Some((call, CallStatus::Asked(_))) if self.rng.bool() => {
+                let (choice, by) = (self.world.choice(), AnsweredBy::Person);
+                let why = String::new();
+                self.append(PermissionAnswered { call: call.id, choice, by, why }.into())
+            }
+            Some((call, CallStatus::Deferred { started, .. })) if self.rng.bool() => {
+                self.world.done(&started.key);
+                let result = ToolResult::text("it is done");
+                self.append(finished(call.id, call.name, How::Ok, result, 1).into())
+            }
+            _ => {
+                self.now_ms = until_ms.unwrap_or(self.now_ms).max(self.now_ms) + 1;
+                match until_ms {
+                    Some(_) => Ok(()),
+                    None => self.append(Woken { why: WokenWhy::Unparked }.into()),
+                }
+            }
+        }
+    }
+
+    fn submit(&mut self, content: Vec<Content>) -> Result<(), Over> {
+        for event in supersede(&self.state) {
+            self.append(event)?;
+        }
         self.append(PromptSubmitted { content, labels: Labels::default() }.into())
     }
 
@@ -318,6 +358,7 @@ impl<'a> Driver<'a> {
             Probed::Done(result) => {
                 self.append(finished(started.call, name, How::Ok, result, 1).into())
             }
+            Probed::Pending(job) => self.defer(started.call, name, job),
             Probed::Unknown => {
                 let result = ToolResult::text(words::UNKNOWN);
                 self.append(finished(started.call, name, How::Unknown, result, 1).into())
@@ -355,7 +396,7 @@ impl<'a> Driver<'a> {
 
     /// Until the first of all that can come.
     fn wait(&mut self, until_ms: Option<i64>) -> Result<(), Over> {
-        if self.someone_answers && self.rng.bool() && self.answer_question()? {
+        if self.persons == Asking::Now && self.rng.bool() && self.answer_question()? {
             return Ok(());
         }
         let asked_ms = self.asking.as_ref().map(|(ends_ms, _)| *ends_ms);
@@ -387,6 +428,9 @@ impl<'a> Driver<'a> {
 
     fn end_tool(&mut self, index: usize) -> Result<(), Over> {
         let Run { started, ms, gives } = self.running.swap_remove(index).run;
+        if let Ok(ToolResult { state: ResultState::Later(job), .. }) = gives {
+            return self.defer(started.call, started.name, job);
+        }
         self.world.done(&started.key);
         let (how, result) = match gives {
             _ if ms > TOOL_MS_MAX => {
@@ -396,6 +440,11 @@ impl<'a> Driver<'a> {
             Err(why) => (How::Failed, ToolResult::text(why)),
         };
         self.append(finished(started.call, started.name, how, result, ms).into())
+    }
+
+    fn defer(&mut self, call: CallId, name: String, job: Job) -> Result<(), Over> {
+        let probe_at_ms = job.probe_after_ms.map(|ms| self.now_ms.saturating_add_unsigned(ms));
+        self.append(ToolDeferred { call, name, job: job.id, probe_at_ms }.into())
     }
 
     fn end_model_call(&mut self) -> Result<(), Over> {
@@ -453,6 +502,10 @@ impl<'a> Driver<'a> {
         let (model, provider_id) = (String::new(), String::new());
         Reply { parts, stop, usage, issuer, model, provider_id }
     }
+}
+
+fn some_asking(rng: &mut Rng) -> Asking {
+    [Asking::Now, Asking::Later, Asking::Never][rng.usize(..3)]
 }
 
 fn of_class(class: ErrorClass) -> ModelError {

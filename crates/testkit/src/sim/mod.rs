@@ -127,7 +127,7 @@ fn name_of(action: &Action) -> &'static str {
         Action::AbortEffects(Abort::Cancelled) => "AbortEffects Cancelled",
         Action::AbortEffects(Abort::OutOfTime) => "AbortEffects OutOfTime",
         Action::Wait { .. } => "Wait",
-        Action::Idle => "Idle",
+        Action::Idle { .. } => "Idle",
     }
 }
 

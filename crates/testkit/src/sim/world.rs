@@ -10,7 +10,8 @@ use inspan_core::{
     event::{ModelRef, SessionConfigured, ToolStarted},
     gate::{Choice, Verdict},
     message::{
-        CallId, Content, Reasoning, ReplyPart, ReplyStop, ResultState, ToolCall, ToolResult, Usage,
+        CallId, Content, Job, Reasoning, ReplyPart, ReplyStop, ResultState, ToolCall, ToolResult,
+        Usage,
     },
     provider::{ErrorClass, ModelError, Refused},
     tool::{Probed, ToolSpec},
@@ -36,6 +37,8 @@ pub(super) struct World {
     mood: Mood,
     asked: u64,
     witness: BTreeMap<String, Seen>,
+    /// Work that goes on elsewhere, by its key.
+    deferred: BTreeMap<String, String>,
 }
 
 /// How the model goes about it.
@@ -82,6 +85,7 @@ impl World {
             mood: Mood::Varied,
             asked: 0,
             witness: BTreeMap::new(),
+            deferred: BTreeMap::new(),
             rng,
         }
     }
@@ -223,6 +227,7 @@ impl World {
             1 => Some(Refused::Reasoning),
             2 => Some(Refused::Tool { name: "look".to_owned() }),
             3 => Some(Refused::Calls),
+            4 => Some(Refused::Unsaid),
             _ => None,
         }
     }
@@ -320,6 +325,13 @@ impl World {
             Some(2) => Vec::new(),
             _ => vec![Content::text(format!("{n} degrees"))],
         };
+        if job && self.rng.bool() {
+            let id = format!("job of {}", started.call);
+            self.deferred.insert(started.key.clone(), id.clone());
+            let probe_after_ms = self.rng.bool().then_some(5_000);
+            let state = ResultState::Later(Job { id, probe_after_ms });
+            return ToolResult { content, evidence: None, state };
+        }
         if job {
             self.jobs.push((started.call.clone(), started.name.clone()));
             let state = ResultState::Accepted(format!("job of {}", started.call));
@@ -334,6 +346,11 @@ impl World {
     }
 
     pub(super) fn probe(&mut self, key: &str) -> Probed {
+        if let Some(id) = self.deferred.get(key).cloned()
+            && self.rng.bool()
+        {
+            return Probed::Pending(Job { id, probe_after_ms: Some(1_000) });
+        }
         let happened = self.witness.get(key).is_some_and(|seen| seen.done > 0);
         match (self.one_in(4), happened) {
             (true, _) => Probed::Unknown,

@@ -1,0 +1,194 @@
+//! What comes from outside of any driver: a person's answer to a question that waits, the result
+//! of work that went on elsewhere. A driver takes it as a command; where none runs, whoever has it
+//! appends it, and the next driver goes on from there.
+
+use inspan_core::{
+    Event, State,
+    event::{PermissionAnswered, ToolFinished},
+    gate::{AnsweredBy, Choice},
+    mask::Mask,
+    message::{CallId, How, ToolResult},
+    prompt::Message,
+    recover,
+    store::{Claim, SessionId, Store, StoreError},
+    tool::ToolError,
+    turn::CallStatus,
+};
+
+use crate::{
+    clock::Clock,
+    effects::{failed, for_the_log},
+    session::{fold, fold_to},
+};
+
+/// Why something from outside was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OutsideError {
+    /// The log can't be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no question about this call.
+    #[error("no question about {call} waits for an answer{}", waiting(.asked))]
+    NotAsked {
+        /// The call.
+        call: CallId,
+        /// The calls that people are asked about.
+        asked: Vec<CallId>,
+    },
+    /// The session has no such call.
+    #[error("the session has no call {0}")]
+    NoCall(CallId),
+    /// This result was delivered before.
+    #[error("the result of {0} is in the log already")]
+    Delivered(CallId),
+    /// The log ends before this entry.
+    #[error("session {session} has {entries} entries: it can't be forked after entry {seq}")]
+    NoEntry {
+        /// The session.
+        session: SessionId,
+        /// How many it has.
+        entries: u64,
+        /// What was asked for.
+        seq: u64,
+    },
+}
+
+fn waiting(asked: &[CallId]) -> String {
+    let asked: Vec<&str> = asked.iter().map(|call| call.0.as_str()).collect();
+    match asked[..] {
+        [] => "; none does in this session".to_owned(),
+        _ => format!("; these do: {}", asked.join(", ")),
+    }
+}
+
+/// A person answers the question about `call` of a session that nobody drives. The next driver
+/// goes on with it.
+///
+/// # Errors
+/// Nobody was asked about it, somebody drives the session, or the store says no.
+pub async fn answer(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    session: &SessionId,
+    call: &CallId,
+    choice: Choice,
+    why: String,
+) -> Result<(), OutsideError> {
+    let claim = store.claim(session).await?;
+    let state = fold(store, session).await?;
+    let event = answered(&state, call, choice, why)?;
+    append(store, clock, &claim, state, vec![event]).await
+}
+
+/// The result of work that went on elsewhere comes to a session that nobody drives.
+///
+/// # Errors
+/// The session has no such call, the result was delivered before, somebody drives the session, or
+/// the store says no.
+pub async fn deliver(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    session: &SessionId,
+    call: &CallId,
+    outcome: Result<ToolResult, ToolError>,
+    mask: &Mask,
+) -> Result<(), OutsideError> {
+    let claim = store.claim(session).await?;
+    let state = fold(store, session).await?;
+    let event = delivered(&state, call, outcome, mask)?;
+    append(store, clock, &claim, state, vec![event]).await
+}
+
+/// Begins `child`, whose past is the log of `parent` up to entry `seq`, or up to its end. Nothing
+/// is copied and the parent does not change; what was open there is unknown in the fork.
+///
+/// # Errors
+/// The parent has no such entry, the child exists, or the store says no.
+pub async fn fork(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    parent: &SessionId,
+    seq: Option<u64>,
+    child: SessionId,
+) -> Result<(), OutsideError> {
+    let state = fold_to(store, parent, seq.unwrap_or(u64::MAX)).await?;
+    let entries = state.head.seq;
+    if let Some(seq) = seq.filter(|seq| *seq != entries || *seq == 0) {
+        return Err(OutsideError::NoEntry { session: parent.clone(), entries, seq });
+    }
+    let events = recover::fork(&state, child.clone(), env!("CARGO_PKG_VERSION"), clock.now_ms());
+    let claim = store.create(&child).await?;
+    append(store, clock, &claim, state, events).await
+}
+
+async fn append(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    claim: &Claim,
+    mut state: State,
+    events: Vec<Event>,
+) -> Result<(), OutsideError> {
+    let after = state.head;
+    let mut entries = Vec::new();
+    for event in events {
+        let entry = state.entry(clock.now_ms(), event);
+        state.apply(&entry);
+        entries.push(entry);
+    }
+    Ok(store.append(claim, after, entries.into()).await?)
+}
+
+/// The fact that a person answered.
+pub(crate) fn answered(
+    state: &State,
+    call: &CallId,
+    choice: Choice,
+    why: String,
+) -> Result<Event, OutsideError> {
+    let mut asked = state.calls.iter().filter(|open| matches!(open.status, CallStatus::Asked(_)));
+    if asked.clone().all(|open| open.call.id != *call) {
+        let asked = asked.by_ref().map(|open| open.call.id.clone()).collect();
+        return Err(OutsideError::NotAsked { call: call.clone(), asked });
+    }
+    let by = AnsweredBy::Person;
+    Ok(PermissionAnswered { call: call.clone(), choice, by, why }.into())
+}
+
+/// The fact that a result came: the answer of a call that waits for it, else news.
+pub(crate) fn delivered(
+    state: &State,
+    call: &CallId,
+    outcome: Result<ToolResult, ToolError>,
+    mask: &Mask,
+) -> Result<Event, OutsideError> {
+    if state.late.contains(call) {
+        return Err(OutsideError::Delivered(call.clone()));
+    }
+    let open = state.call(call);
+    let name = open.map(|open| open.call.name.clone()).or_else(|| name_of(state, call));
+    let name = name.ok_or_else(|| OutsideError::NoCall(call.clone()))?;
+    // What runs here will tell its own end.
+    if open.is_some_and(|open| {
+        !open.is_answered() && !matches!(open.status, CallStatus::Deferred { .. })
+    }) {
+        return Err(OutsideError::NoCall(call.clone()));
+    }
+    let labels = open
+        .and_then(|open| open.tool.as_ref())
+        .map_or_else(Default::default, |tool| tool.effects.labels());
+    let (how, result) = match outcome {
+        Ok(result) => (How::Ok, result),
+        Err(error) => (How::Failed, failed(error)),
+    };
+    let result = for_the_log(result, mask);
+    Ok(ToolFinished { call: call.clone(), name, how, result, labels, ms: 0 }.into())
+}
+
+fn name_of(state: &State, call: &CallId) -> Option<String> {
+    state.messages.iter().find_map(|message| match &**message {
+        Message::Assistant(reply) => {
+            reply.calls().find(|one| one.id == *call).map(|one| one.name.clone())
+        }
+        Message::User(_) => None,
+    })
+}
