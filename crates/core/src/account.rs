@@ -31,7 +31,9 @@ impl Account<'_> {
         let wanted = if cuts == 0 { limit } else { limit.saturating_mul(CUT_RAISE_FACTOR) };
         let model = self.state.model().unwrap_or(&self.config.model);
         let window = self.state.window_tokens_max().unwrap_or(u64::MAX);
-        let room = window.saturating_sub(self.state.context.tokens_estimate()).max(1);
+        // An estimate that is larger than the window says nothing of the room in it.
+        let room = window.saturating_sub(self.state.context.tokens_estimate());
+        let room = room.max(self.closing_output_tokens().into());
         let room = u32::try_from(room).unwrap_or(u32::MAX);
         let wanted = wanted.min(model.output_tokens_max.unwrap_or(u32::MAX)).min(room);
         let left = u32::try_from(self.left_to_write()).unwrap_or(u32::MAX);

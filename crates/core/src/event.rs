@@ -514,7 +514,7 @@ events! {
 }
 
 /// The last place of a log: what the next entry follows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The sequence number; 0 before the first entry.
     pub seq: u64,

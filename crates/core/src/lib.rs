@@ -24,6 +24,7 @@ pub mod provider;
 pub mod recover;
 pub mod repair;
 pub mod shared;
+pub mod snapshot;
 pub mod state;
 pub mod store;
 pub mod tool;

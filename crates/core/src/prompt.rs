@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     message::{CallId, Content, How, Reply, ReplyPart, ToolResult},
     state::{State, result_of},
@@ -21,7 +23,7 @@ pub enum Segment<'a> {
 }
 
 /// A message that is sealed: it was part of a request and never changes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
     /// Results of the calls of the reply before it, in the order of the calls, then prompts and
     /// notes. Never empty.
@@ -31,7 +33,7 @@ pub enum Message {
 }
 
 /// See [`Message::User`]. Has no blank text.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UserMessage {
     /// Results, in the order of the calls.
     pub results: Vec<CallResult>,
@@ -47,7 +49,7 @@ impl UserMessage {
 }
 
 /// The answer to one call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallResult {
     /// The call.
     pub call: CallId,

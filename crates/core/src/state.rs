@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     arguments,
     budget::{Limit, REPEATS_NOTED, Spent, tokens_estimate},
@@ -28,7 +30,7 @@ use crate::{
 const TOKEN_BYTES_MAX: usize = 16;
 
 /// Everything that a log says, so far.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// The last entry's place.
     pub head: Head,
@@ -75,7 +77,7 @@ pub struct State {
 }
 
 /// An estimate of the request's size: what the provider counted, and the bytes added since.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     /// Tokens up to the last reply, as the provider counted them.
     pub tokens: u64,

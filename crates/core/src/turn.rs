@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
 };
 
 /// A turn that is open.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// Its number, from 1.
     pub number: u32,
@@ -112,7 +113,7 @@ fn repeats(signatures: &[Option<Hash>], period: usize) -> u32 {
 }
 
 /// Where a turn stands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Phase {
     /// Nothing is under way.
     Ready,
@@ -132,7 +133,7 @@ pub enum Phase {
 }
 
 /// A call of the last reply.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenCall {
     /// The call.
     pub call: ToolCall,
@@ -147,7 +148,7 @@ pub struct OpenCall {
 }
 
 /// Where a call stands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum CallStatus {
     /// Nothing has looked at it.
     New,

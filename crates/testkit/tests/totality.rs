@@ -24,6 +24,7 @@ use inspan_core::{
     provider::{ErrorClass, ModelError, NoImages, Provider, Refused},
     recover::{recover, retry_at_ms},
     repair::Repair,
+    snapshot::{self, FOLD_VERSION},
     store::SessionId,
     tool::ToolSpec,
 };
@@ -54,6 +55,8 @@ proptest! {
         let mut sealed = Vec::new();
         for (at_ms, event) in log {
             state.apply(&state.entry(at_ms, event));
+            let written = snapshot::write(&state).unwrap_or_default();
+            prop_assert_eq!(snapshot::read(FOLD_VERSION, state.head, &written), Some(state.clone()));
             prop_assert!(state.messages.starts_with(&sealed), "a sealed message changed");
             sealed.clone_from(&state.messages);
             for (provider, api) in &providers {

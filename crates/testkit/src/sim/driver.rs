@@ -20,6 +20,7 @@ use inspan_core::{
     },
     provider::{ErrorClass, ModelError},
     recover::{fallback, fork, recover, retry_at_ms, supersede},
+    snapshot::{self, FOLD_VERSION},
     store::SessionId,
     tool::Probed,
     turn::{CallStatus, OpenCall},
@@ -161,6 +162,9 @@ impl<'a> Driver<'a> {
             (self.checks, self.state) = Checks::replayed(self.shown, &self.log)?;
         }
         self.durable = kept;
+        if self.rng.u8(..8) == 0 {
+            is_restored(&self.state)?;
+        }
         // Some processes die while they recover, or soon after.
         let dies_again = self.rng.u8(..4) == 0;
         self.dies_at = dies_again.then(|| kept + self.rng.usize(1..4));
@@ -501,6 +505,15 @@ impl<'a> Driver<'a> {
         let issuer = self.shown[self.world.answering].provider.issuer().to_owned();
         let (model, provider_id) = (String::new(), String::new());
         Reply { parts, stop, usage, issuer, model, provider_id }
+    }
+}
+
+/// Whether the state is the same when it was written as a snapshot and read again.
+fn is_restored(state: &State) -> Result<(), String> {
+    let bytes = snapshot::write(state).unwrap_or_default();
+    match snapshot::read(FOLD_VERSION, state.head, &bytes) {
+        Some(restored) if restored == *state => Ok(()),
+        restored => Err(format!("a snapshot of {state:?} is {restored:?}")),
     }
 }
 
