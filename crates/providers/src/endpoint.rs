@@ -43,35 +43,42 @@ impl Endpoint {
         Self { server, model, issuer, url, http, raw }
     }
 
-    /// Sends a request and decodes the answer. Dropping the stream drops the connection.
+    /// Sends a request and decodes the answer. `tools` are those in the body: a refusal may name
+    /// one by its place. Dropping the stream drops the connection.
     pub(crate) fn ask(
         self: Arc<Self>,
         body: Vec<u8>,
+        tools: Arc<[u8]>,
         decoder: Box<dyn Decode>,
     ) -> BoxStream<ModelEvent> {
         let timeouts = self.server.timeouts;
         let place = self.place();
-        let call = async move { self.call(body.into(), decoder).await };
+        let call = async move { self.call(body.into(), tools, decoder).await };
         limits::watch(stream::once(call).flatten().boxed(), timeouts, place).boxed()
     }
 
-    async fn call(self: Arc<Self>, body: Bytes, decoder: Box<dyn Decode>) -> BoxStream<ModelEvent> {
+    async fn call(
+        self: Arc<Self>,
+        body: Bytes,
+        tools: Arc<[u8]>,
+        decoder: Box<dyn Decode>,
+    ) -> BoxStream<ModelEvent> {
         let key = match self.server.key.read() {
             Ok(key) => key,
             Err(error) => {
                 let failure = Failure::new(ErrorClass::Auth, format!("can't be asked: {error}"));
-                return failed(self.say(&failure, &Mask::default()));
+                return failed(self.say(failure, &tools, &Mask::default()));
             }
         };
         match self.send(key.as_ref(), body).await {
             Ok(pieces) => sse::decode(pieces, decoder)
                 .map(move |event| {
                     event.unwrap_or_else(|failure| {
-                        ModelEvent::Failed(self.say(&failure, &mask_of(key.as_ref())))
+                        ModelEvent::Failed(self.say(failure, &tools, &mask_of(key.as_ref())))
                     })
                 })
                 .boxed(),
-            Err(failure) => failed(self.say(&failure, &mask_of(key.as_ref()))),
+            Err(failure) => failed(self.say(failure, &tools, &mask_of(key.as_ref()))),
         }
     }
 
@@ -148,7 +155,7 @@ impl Endpoint {
     }
 
     /// What happened, where, and what to do.
-    fn say(&self, failure: &Failure, mask: &Mask) -> ModelError {
+    fn say(&self, failure: Failure, tools: &[u8], mask: &Mask) -> ModelError {
         let hint = match (failure.status, self.server.key.place()) {
             (Some(401), Some(place)) => format!(". Check the key in {place}."),
             (Some(401), None) => ". It wants a key, and none is configured for it.".to_owned(),
@@ -162,6 +169,10 @@ impl Endpoint {
             _ if failure.class == ErrorClass::Quota => {
                 ". Look at the account's plan and billing.".to_owned()
             }
+            _ if failure.misses_reasoning() => format!(
+                ". Set `reasoning_echo: reasoning_content` in the quirks of `{}`.",
+                self.server.name
+            ),
             _ => String::new(),
         };
         let what = failure.what.trim_end_matches('.');
@@ -170,7 +181,7 @@ impl Endpoint {
             class: failure.class,
             message: mask.text(&message).into_owned(),
             retry_after_ms: failure.retry_after_ms,
-            refused: None,
+            refused: failure.part.and_then(|part| part.named(tools)),
         }
     }
 }

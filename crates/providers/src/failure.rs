@@ -7,10 +7,16 @@ use inspan_core::provider::ErrorClass;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-use crate::retry;
+use crate::{
+    refused::{self, Part},
+    retry,
+};
 
 /// The longest text of a server that is passed on, in characters.
 const TEXT_CHARS_MAX: usize = 600;
+
+/// How many errors may be wrapped in one another: a router's, with that of the server behind it.
+const WRAPPED_MAX: usize = 4;
 
 /// A failed call, before it is said where: see `Endpoint::say`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,11 +30,13 @@ pub(crate) struct Failure {
     pub(crate) what: String,
     /// How long the server asks to wait.
     pub(crate) retry_after_ms: Option<u64>,
+    /// What of the request was refused.
+    pub(crate) part: Option<Part>,
 }
 
 impl Failure {
     pub(crate) fn new(class: ErrorClass, what: impl Into<String>) -> Self {
-        Self { class, status: None, what: what.into(), retry_after_ms: None }
+        Self { class, status: None, what: what.into(), retry_after_ms: None, part: None }
     }
 
     /// A stream that broke or made no sense.
@@ -45,7 +53,7 @@ impl Failure {
     ) -> Self {
         let told = match serde_json::from_slice::<Value>(body) {
             Ok(body) => Told::of(&body),
-            Err(_) => Told { words: String::new(), text: String::from_utf8_lossy(body).into() },
+            Err(_) => Told { text: String::from_utf8_lossy(body).into(), ..Told::default() },
         };
         let class = match (told.class(Some(status)), retry::should_retry(headers)) {
             (ErrorClass::RateLimited, Some(false)) => ErrorClass::Quota,
@@ -66,8 +74,12 @@ impl Failure {
                 text => format!("answered {status}: {text}"),
             },
         };
-        let retry_after_ms = retry::retry_after_ms(headers, now);
-        Self { class, status: Some(status), what, retry_after_ms }
+        let limited = matches!(class, ErrorClass::RateLimited | ErrorClass::Quota);
+        let told_ms = || retry::told_ms(&told.error, &told.text, Some(now));
+        let retry_after_ms = retry::retry_after_ms(headers, now)
+            .or_else(|| limited.then(told_ms).flatten())
+            .or_else(|| limited.then(|| retry::reset_ms(headers, now)).flatten());
+        Self { class, status: Some(status), what, retry_after_ms, part: told.part(class) }
     }
 
     /// The failure that an object in a 200 answer tells of, if it does.
@@ -77,13 +89,19 @@ impl Failure {
             return None;
         }
         let told = Told::of(object);
-        let code = error.and_then(|error| error["code"].as_u64());
-        let status = code.and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 400);
+        let code = &error.unwrap_or(object)["code"];
+        let code = code.as_u64().or_else(|| code.as_str()?.parse().ok());
+        let status = code.and_then(|code| u16::try_from(code).ok());
+        let status = status.filter(|code| (400..600).contains(code));
         let what = match shortened(&told.text) {
             text if text.is_empty() => "sent an error in its answer".to_owned(),
             text => format!("sent an error in its answer: {text}"),
         };
-        Some(Self { class: told.class(status), status, what, retry_after_ms: None })
+        let class = told.class(status);
+        let limited = matches!(class, ErrorClass::RateLimited | ErrorClass::Quota);
+        let told_ms = || retry::told_ms(&told.error, &told.text, None);
+        let retry_after_ms = limited.then(told_ms).flatten();
+        Some(Self { class, status, what, retry_after_ms, part: told.part(class) })
     }
 
     /// A connection that was not made, or broke.
@@ -108,29 +126,65 @@ impl Failure {
             Self::network(format!("the connection broke: {cause}"))
         }
     }
+
+    /// Whether the server misses reasoning that it had sent before.
+    pub(crate) fn misses_reasoning(&self) -> bool {
+        let what = self.what.to_lowercase();
+        self.class == ErrorClass::BadRequest
+            && what.contains("reasoning_content")
+            && ["must be passed back", "is missing", "missing `"].iter().any(|t| what.contains(t))
+    }
 }
 
 /// What a body says of an error, whatever its shape.
+#[derive(Default)]
 struct Told {
-    /// Types and codes, joined, in lower case.
+    /// Types, codes and parameters, joined, in lower case.
     words: String,
     /// The sentence for people.
     text: String,
+    /// The object that tells it.
+    error: Value,
 }
 
 impl Told {
     fn of(body: &Value) -> Self {
+        Self::within(body, WRAPPED_MAX)
+    }
+
+    fn within(body: &Value, wrapped_max: usize) -> Self {
+        // Gemini's list of one.
+        let body = body.get(0).unwrap_or(body);
         let error = match &body["error"] {
             Value::Null => body,
             error => error,
         };
-        let words = [&error["type"], &error["code"], &error["details"]["error_code"]];
+        let words =
+            [&error["type"], &error["code"], &error["param"], &error["details"]["error_code"]];
         let words: Vec<&str> = words.into_iter().filter_map(Value::as_str).collect();
         let text = [error, &error["message"], &body["message"], &body["detail"]]
             .into_iter()
             .find_map(Value::as_str)
             .map_or_else(|| body.to_string(), str::to_owned);
-        Self { words: words.join(" ").to_lowercase(), text }
+        let told = Self { words: words.join(" ").to_lowercase(), text, error: error.clone() };
+        told.unwrapped(wrapped_max)
+    }
+
+    /// Routers put the error of the server behind them into theirs, as text: that one says more.
+    fn unwrapped(self, wrapped_max: usize) -> Self {
+        let raw = self.error["metadata"]["raw"].as_str().unwrap_or(&self.text);
+        if wrapped_max == 0 || raw.is_empty() {
+            return self;
+        }
+        let start = raw.find('{').unwrap_or(raw.len());
+        let inner = match serde_json::from_str::<Value>(raw.split_at(start).1) {
+            Ok(inner) if inner.is_object() => Self::within(&inner, wrapped_max - 1),
+            _ if raw == self.text => return self,
+            _ => Self { text: raw.to_owned(), ..Self::default() },
+        };
+        let error =
+            if inner.error.is_null() { self.error } else { merged(self.error, inner.error) };
+        Self { words: format!("{} {}", self.words, inner.words), text: inner.text, error }
     }
 
     fn class(&self, status: Option<u16>) -> ErrorClass {
@@ -138,10 +192,14 @@ impl Told {
         let says = |known: &[&str]| known.iter().any(|known| self.words.contains(known));
         let tells = |known: &[&str]| known.iter().any(|known| text.contains(known));
         // Words are more exact than statuses, so they come first.
+        if !tells(QUOTA_TEXTS) && tells(MINUTE_TEXTS) {
+            return ErrorClass::RateLimited;
+        }
         if says(QUOTA_WORDS) || tells(QUOTA_TEXTS) {
             return ErrorClass::Quota;
         }
-        if says(TOO_LONG_WORDS) || (status != Some(429) && tells(TOO_LONG_TEXTS)) {
+        let too_long = says(TOO_LONG_WORDS) || tells(TOO_LONG_TEXTS);
+        if tells(NEVER_TEXTS) || (status != Some(429) && too_long) {
             return ErrorClass::TooLong;
         }
         match status {
@@ -152,6 +210,10 @@ impl Told {
             Some(429) => ErrorClass::RateLimited,
             // What the server can't do at all it can't do later.
             Some(501 | 505) => ErrorClass::BadRequest,
+            // Servers that fail in the middle of a request they don't understand.
+            Some(500) | None if self.names_part() || tells(TEMPLATE_TEXTS) => {
+                ErrorClass::BadRequest
+            }
             Some(409 | 425 | 500..) => ErrorClass::Overloaded,
             Some(_) if says(&["timeout"]) || tells(TIMEOUT_TEXTS) => ErrorClass::Stalled,
             Some(_) => ErrorClass::BadRequest,
@@ -163,22 +225,90 @@ impl Told {
             None => ErrorClass::Network,
         }
     }
+
+    /// What of the request was refused, if that is why it failed.
+    fn part(&self, class: ErrorClass) -> Option<Part> {
+        match class {
+            ErrorClass::TooLong => Some(Part::Told(refused::size(&self.text, &self.error))),
+            ErrorClass::BadRequest => refused::part(&self.text, &self.words),
+            _ => None,
+        }
+    }
+
+    fn names_part(&self) -> bool {
+        refused::part(&self.text, &self.words).is_some()
+    }
 }
 
-const QUOTA_WORDS: &[&str] = &["insufficient_quota", "billing", "credit_balance", "spend_limit"];
-const QUOTA_TEXTS: &[&str] = &["credit balance is too low"];
+/// The fields of both; the inner one's count.
+fn merged(outer: Value, inner: Value) -> Value {
+    match (outer, inner) {
+        (Value::Object(mut outer), Value::Object(inner)) => {
+            outer.extend(inner);
+            Value::Object(outer)
+        }
+        (_, inner) => inner,
+    }
+}
+
+const QUOTA_WORDS: &[&str] = &[
+    "insufficient_quota",
+    "billing",
+    "credit_balance",
+    "spend_limit",
+    "exceeded_current_quota",
+    "usage_limit_reached",
+    "insufficient_balance",
+    "arrearage",
+    "freetieronly",
+];
+const QUOTA_TEXTS: &[&str] = &[
+    "credit balance is too low",
+    "insufficient balance",
+    "insufficient credits",
+    "requires more credits",
+    "reached your usage limit",
+    "reached your weekly",
+    "reached your specified api usage limits",
+    "usage limit reached",
+    "usage limit has been reached",
+    "quota will reset",
+    "free-models-per-day",
+    "hour allocated quota exceeded",
+    "week allocated quota exceeded",
+    "month allocated quota exceeded",
+];
+/// A quota by the minute, under the words of one that is spent.
+const MINUTE_TEXTS: &[&str] = &["#token-limit", "allocated quota exceeded, please"];
 const TOO_LONG_WORDS: &[&str] =
     &["context_length_exceeded", "request_too_large", "exceed_context_size"];
 const TOO_LONG_TEXTS: &[&str] = &[
     "prompt is too long",
     "input is too long",
+    "prompt too long",
     "maximum context length",
+    "maximum prompt length",
     "exceed context limit",
     "exceeds the context window",
     "exceeds the available context",
     "exceed the context window",
+    "exceeds the model's context length",
+    "exceeded max context length",
     "context length exceeded",
+    "context length of only",
+    "context window exceeds limit",
+    "exceeded model token limit",
+    "exceeds the maximum number of tokens allowed",
+    "range of input length should be",
+    "prompt exceeds max length",
+    "reduce the length of the messages",
+    "request exceeds the maximum size",
+    "request entity too large",
 ];
+/// More than a limit by the minute allows for one request: no wait makes it fit.
+const NEVER_TEXTS: &[&str] = &["request too large for"];
+/// A template of a local model that does not know such a row of messages.
+const TEMPLATE_TEXTS: &[&str] = &["roles must alternate", "error rendering prompt with jinja"];
 const TIMEOUT_TEXTS: &[&str] = &["timed out", "request timeout"];
 
 /// One line of at most [`TEXT_CHARS_MAX`] characters.

@@ -8,7 +8,8 @@
 //! 2. `endpoint` reads the key, sends the request and takes the answer apart;
 //! 3. `sse` gives the events of the stream to the wire's decoder, a state machine without I/O;
 //! 4. `limits` watches the time on what comes out: model events, not bytes;
-//! 5. `failure` says what kind of failure it was, in words for people.
+//! 5. `failure` says what kind of failure it was, in words for people, and `refused` which part
+//!    of the request it was about.
 //!
 //! Nothing here tries again, keeps a history, reads the environment (except [`KeySource::env`])
 //! or writes a file. A key is in no value that can be printed.
@@ -23,6 +24,7 @@ mod known;
 mod limits;
 mod openai;
 mod raw;
+mod refused;
 mod retry;
 mod server;
 #[cfg(test)]

@@ -41,12 +41,18 @@ pub(crate) fn reset_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     let limits = headers.iter().filter_map(|(name, value)| {
         let (name, value) = (name.as_str(), value.to_str().ok()?.trim());
         let left = match name.strip_prefix("anthropic-ratelimit-") {
-            Some(limit) => format!("anthropic-ratelimit-{}-remaining", limit.strip_suffix("-reset")?),
+            Some(limit) => {
+                format!("anthropic-ratelimit-{}-remaining", limit.strip_suffix("-reset")?)
+            }
             None => name.replacen("x-ratelimit-reset", "x-ratelimit-remaining", 1),
         };
         let is_limit = name.contains("ratelimit") && name.contains("reset") && left != name;
         let is_spent = header(headers, &left).is_none_or(|left| left.parse() == Ok(0.0));
-        if is_limit && is_spent { duration_ms(value).or_else(|| until_ms(value, now)) } else { None }
+        if is_limit && is_spent {
+            duration_ms(value).or_else(|| until_ms(value, now))
+        } else {
+            None
+        }
     });
     limits.max()
 }
@@ -61,10 +67,10 @@ fn in_fields(error: &Value, now: Option<SystemTime>) -> Option<u64> {
     };
     let mut found = [error, &error["metadata"]].into_iter().chain(details);
     let wait = found.find_map(|place| durations.iter().find_map(|name| duration(&place[name])));
-    let now = now?;
     let headers = &error["metadata"]["headers"];
     let times = [&error["resets_at"], &headers["X-RateLimit-Reset"]];
     wait.or_else(|| {
+        let now = now?;
         times.into_iter().find_map(|time| match time {
             Value::String(text) => until_ms(text, now),
             Value::Number(number) => until_ms(&number.to_string(), now),
@@ -87,8 +93,8 @@ fn in_words(text: &str, now: Option<SystemTime>) -> Option<u64> {
             duration_ms(time.trim_end_matches(['.', ',', ';', ')', '!']))
         })
     });
-    let now = now?;
     wait.or_else(|| {
+        let now = now?;
         after(&["access on ", "resets at ", "reset at ", "try again at ", "try again after "])
             .find_map(|rest| {
                 let mut words = rest.split_whitespace().filter(|word| *word != "at");

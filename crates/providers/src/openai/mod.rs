@@ -78,6 +78,7 @@ impl Provider for OpenAiChat {
 
     fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
         let decoder = decode::Decoder::new(request.output_tokens_max);
-        Arc::clone(&self.endpoint).ask(self.body(&request), Box::new(decoder))
+        let body = self.body(&request);
+        Arc::clone(&self.endpoint).ask(body, request.tools, Box::new(decoder))
     }
 }
