@@ -66,6 +66,7 @@ pub(crate) fn prepare(
         .ok_or_else(|| no_model(home))?;
     let facts = facts_of(&url, config);
     let provider = provider(&url, config, args)?;
+    set_aside(&mut agent, &*provider, &mut notices);
 
     let model = ModelRef {
         url,
@@ -157,6 +158,15 @@ fn keep_or_tell(
             before.path
         )),
         _ => notices.push(format!("goes on as the agent `{}`", agent.reference.name)),
+    }
+}
+
+/// Leaves out the tools that the model can't be told of: one of them would cost every request.
+fn set_aside(agent: &mut Agent, provider: &dyn Provider, notices: &mut Vec<String>) {
+    let specs: Vec<_> = agent.tools.iter().map(|tool| tool.spec()).collect();
+    for (name, why) in provider.unfit_tools(&specs) {
+        agent.tools.retain(|tool| tool.spec().name != name);
+        notices.push(format!("the tool `{name}` is left out: {why}"));
     }
 }
 

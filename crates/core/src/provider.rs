@@ -10,6 +10,7 @@ use crate::{
     hash::Hash,
     message::{CallId, Reasoning, Reply, ReplyPart, ReplyStop, ToolCall, Usage},
     prompt::Segment,
+    tool::ToolSpec,
 };
 
 /// A stream in a box, as trait objects need it.
@@ -230,6 +231,19 @@ pub trait Provider: Send + Sync {
     /// Asks the model. The stream ends with `Finished` or `Failed`; one that ends otherwise counts
     /// as failed with [`ErrorClass::Network`]. Dropping it aborts the call. No retries.
     fn stream(&self, request: Request) -> BoxStream<ModelEvent>;
+
+    /// Which of these tools can't be declared to the model, each with the reason, in words that
+    /// follow its name. The others can; a session leaves these out from its beginning.
+    fn unfit_tools(&self, tools: &[Arc<ToolSpec>]) -> Vec<(String, String)> {
+        let _ = tools;
+        Vec::new()
+    }
+
+    /// Whether a request that is longer than the model's window is cut without a word: then the
+    /// count of tokens that the reply tells is less than what was sent.
+    fn cuts_silently(&self) -> bool {
+        false
+    }
 }
 
 impl<P: Provider + ?Sized> Provider for Arc<P> {
@@ -243,6 +257,14 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
 
     fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
         (**self).stream(request)
+    }
+
+    fn unfit_tools(&self, tools: &[Arc<ToolSpec>]) -> Vec<(String, String)> {
+        (**self).unfit_tools(tools)
+    }
+
+    fn cuts_silently(&self) -> bool {
+        (**self).cuts_silently()
     }
 }
 

@@ -22,6 +22,10 @@ pub const NO_OUTPUT: &str = "[no output]";
 pub const IMAGE_LOST: &str = "[image lost]";
 /// Stands for a picture that the provider did not take.
 pub const IMAGE_LEFT_OUT: &str = "[image left out: the provider did not take it]";
+/// Stands for a picture on a server that takes none.
+pub const IMAGE_NOT_TAKEN: &str = "[image: this model can't be shown any]";
+/// Stands between two messages of the user on servers that refuse them in a row.
+pub const NO_REPLY: &str = "[no reply]";
 /// Stands, in a result that can't hold pictures, for one that follows.
 pub const IMAGE_FOLLOWS: &str = "[image: in the next message]";
 /// Told for a call that was cancelled.

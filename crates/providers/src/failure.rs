@@ -85,7 +85,7 @@ impl Failure {
     /// The failure that an object in a 200 answer tells of, if it does.
     pub(crate) fn in_object(object: &Value) -> Option<Self> {
         let error = object.get("error").filter(|error| !error.is_null());
-        if error.is_none() && object["type"] != "error" {
+        if error.is_none() && object["type"] != "error" && object["object"] != "error" {
             return None;
         }
         let told = Told::of(object);

@@ -4,7 +4,8 @@
 //! [`Provider`](inspan_core::provider::Provider). The path of one call, top-down:
 //!
 //! 1. `render` of a wire (`anthropic`, `openai`) makes the bytes of each segment, once, and
-//!    its `body` splices them to a request whose `messages` are last, so that it only grows;
+//!    its `body` splices them to a request whose `messages` are last, so that it only grows; in
+//!    what servers differ is data: `quirks` and `servers`;
 //! 2. `endpoint` reads the key, sends the request and takes the answer apart;
 //! 3. `sse` gives the events of the stream to the wire's decoder, a state machine without I/O;
 //! 4. `limits` watches the time on what comes out: model events, not bytes;
@@ -23,10 +24,13 @@ mod key;
 mod known;
 mod limits;
 mod openai;
+mod quirks;
 mod raw;
 mod refused;
 mod retry;
+mod schema;
 mod server;
+mod servers;
 #[cfg(test)]
 mod shown;
 mod splice;
@@ -38,6 +42,7 @@ pub use key::{KeyError, KeySource, Lookup, environment};
 pub use known::{KnownModel, known};
 pub use limits::Timeouts;
 pub use openai::OpenAiChat;
+pub use quirks::{AfterResults, CallIds, NoContent, Pictures, Quirks, ReasoningField};
 pub use raw::{Raw, RawPiece};
-pub use server::{ProviderError, Quirks, ReasoningField, Server, Wire, built_in, connect};
+pub use server::{ProviderError, Server, Wire, built_in, connect};
 pub use sse::{EVENT_BYTES_MAX, REPLY_BYTES_MAX};

@@ -11,7 +11,9 @@ use crate::{
     endpoint::Endpoint,
     key::{KeyError, KeySource, Lookup},
     limits::Timeouts,
+    quirks::Quirks,
     raw::Raw,
+    servers::{self, Known},
 };
 
 /// What a server speaks.
@@ -23,66 +25,16 @@ pub enum Wire {
     OpenAiChat,
 }
 
-/// In what a server differs from others of its wire.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quirks {
-    /// Anthropic: whether the server takes marks for its prompt cache.
-    pub cache_marks: bool,
-    /// Anthropic: whether the key is sent as `authorization: Bearer` in place of `x-api-key`.
-    pub bearer: bool,
-    /// OpenAI: the field that limits the reply.
-    pub output_limit_field: &'static str,
-    /// OpenAI: whether the server takes `stream_options`, without which some tell no usage.
-    pub stream_options: bool,
-    /// OpenAI: the field in which the server wants its reasoning back. Most refuse or ignore it.
-    pub reasoning_echo: Option<ReasoningField>,
-}
-
-/// A field in which a server that is like OpenAI writes the reasoning of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReasoningField {
-    /// `reasoning_content`.
-    ReasoningContent,
-    /// `reasoning`.
-    Reasoning,
-}
-
-impl ReasoningField {
+impl Wire {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::ReasoningContent, Self::Reasoning];
+    pub const ALL: [Self; 2] = [Self::AnthropicMessages, Self::OpenAiChat];
 
-    /// Its name in a message.
+    /// Its name in `config.yaml`.
     pub fn name(self) -> &'static str {
         match self {
-            Self::ReasoningContent => "reasoning_content",
-            Self::Reasoning => "reasoning",
+            Self::AnthropicMessages => "anthropic",
+            Self::OpenAiChat => "openai",
         }
-    }
-}
-
-impl Quirks {
-    /// Anthropic's own rules.
-    pub const ANTHROPIC: Self = Self { cache_marks: true, ..Self::COMPATIBLE };
-    /// OpenAI's own rules: its newer models refuse `max_tokens`.
-    pub const OPENAI: Self =
-        Self { output_limit_field: "max_completion_tokens", ..Self::COMPATIBLE };
-    /// What other servers of either wire understand.
-    pub const COMPATIBLE: Self = Self {
-        cache_marks: false,
-        bearer: false,
-        output_limit_field: "max_tokens",
-        stream_options: true,
-        reasoning_echo: None,
-    };
-
-    /// The rules of a server of OpenAI's wire at this address. OpenAI's own hold there and on
-    /// Azure only: others may ignore a limit under its new name.
-    pub fn openai_at(base_url: &str) -> Self {
-        let url = Url::parse(base_url.trim()).ok();
-        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
-        let is_theirs = host == "api.openai.com"
-            || [".api.openai.com", ".openai.azure.com"].iter().any(|end| host.ends_with(end));
-        if is_theirs { Self::OPENAI } else { Self::COMPATIBLE }
     }
 }
 
@@ -156,43 +108,21 @@ fn near(nearest: Option<&String>, known: &[String]) -> String {
     }
 }
 
-/// The servers that need no configuration: `anthropic`, `openai` and `ollama`. Their addresses
-/// are looked up now, their keys with each request. A server on a plain `http://` address, which
-/// is one of the person's own, need not have a key.
+/// The servers that need no configuration, such as `anthropic`, `openai` and `ollama`: all that
+/// are known. Their addresses are looked up now, their keys with each request: `NAME_BASE_URL` in
+/// capitals says where else a server is, `OLLAMA_HOST` where Ollama is. A server on a plain
+/// `http://` address, which is one of the person's own, need not have a key.
 pub fn built_in(lookup: &Lookup) -> Vec<Server> {
     let set = |name: &str| lookup(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
-    let server = |name: &str, wire, base_url: String, key: &str, quirks| Server {
-        name: name.to_owned(),
-        wire,
-        key: KeySource::Variable {
-            name: key.to_owned(),
-            lookup: Arc::clone(lookup),
-            needed: !base_url.starts_with("http://"),
-        },
-        timeouts: if base_url.starts_with("http://") { Timeouts::LOCAL } else { Timeouts::REMOTE },
-        base_url,
-        quirks,
-        extra: Map::new(),
+    let server = |known: &Known| {
+        let variable = format!("{}_BASE_URL", known.name.to_uppercase().replace('-', "_"));
+        let base_url = match known.name {
+            "ollama" => set("OLLAMA_HOST").map(|host| ollama_url(&host)),
+            _ => set(&variable),
+        };
+        Server::known(known, base_url, lookup)
     };
-    let base = |variable: &str, default: &str| set(variable).unwrap_or_else(|| default.to_owned());
-    let openai = base("OPENAI_BASE_URL", "https://api.openai.com/v1");
-    let openai_quirks = Quirks::openai_at(&openai);
-    let ollama = ollama_url(&base("OLLAMA_HOST", "localhost"));
-    vec![
-        server(
-            "anthropic",
-            Wire::AnthropicMessages,
-            base("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
-            "ANTHROPIC_API_KEY",
-            Quirks::ANTHROPIC,
-        ),
-        server("openai", Wire::OpenAiChat, openai, "OPENAI_API_KEY", openai_quirks),
-        Server {
-            key: KeySource::None,
-            timeouts: Timeouts::LOCAL,
-            ..server("ollama", Wire::OpenAiChat, ollama, "", Quirks::COMPATIBLE)
-        },
-    ]
+    servers::KNOWN.iter().map(server).collect()
 }
 
 /// Where Ollama is, from `HOST`, `HOST:PORT` or a URL, as its own programs read `OLLAMA_HOST`.
@@ -230,6 +160,40 @@ pub fn connect(
 }
 
 impl Server {
+    /// A server that is like the known one of this name, at its own address or another. `None` when
+    /// none is known by it.
+    pub fn like(name: &str, base_url: Option<String>, lookup: &Lookup) -> Option<Self> {
+        servers::named(name).map(|known| Self::known(known, base_url, lookup))
+    }
+
+    fn known(known: &Known, base_url: Option<String>, lookup: &Lookup) -> Self {
+        let quirks = match &base_url {
+            // Every server of these two wires is reached under their names, too.
+            Some(url) if ["anthropic", "openai"].contains(&known.name) => {
+                Quirks::at(known.wire, url)
+            }
+            _ => known.quirks.clone(),
+        };
+        let base_url = base_url.unwrap_or_else(|| known.base_url.to_owned());
+        let is_local = base_url.starts_with("http://");
+        Self {
+            name: known.name.to_owned(),
+            wire: known.wire,
+            key: match known.key {
+                "" => KeySource::None,
+                name => KeySource::Variable {
+                    name: name.to_owned(),
+                    lookup: Arc::clone(lookup),
+                    needed: !is_local,
+                },
+            },
+            timeouts: if is_local { Timeouts::LOCAL } else { Timeouts::REMOTE },
+            base_url,
+            quirks,
+            extra: Map::new(),
+        }
+    }
+
     /// The server of a model's URL, and the model's name there.
     ///
     /// # Errors
@@ -354,7 +318,8 @@ mod tests {
     #[test]
     fn models_that_cant_be_asked_are_told() {
         let servers = built_in(&lookup(&[]));
-        let known = "known are anthropic, ollama, openai";
+        let known = "anthropic, dashscope, deepseek, llamacpp, lmstudio, mistral, moonshot, \
+                     ollama, openai, openrouter, vllm";
         let not_written = |m| {
             format!(
                 "`{m}` is no model: write SERVER://MODEL, such as anthropic://claude-sonnet-5-5"
@@ -366,11 +331,11 @@ mod tests {
             ("://x", not_written("://x")),
             (
                 "antropic://x",
-                "no server is called `antropic`. Did you mean `anthropic`? Known are anthropic, \
-                 ollama, openai"
-                    .into(),
+                format!(
+                    "no server is called `antropic`. Did you mean `anthropic`? Known are {known}"
+                ),
             ),
-            ("mistral://x", format!("no server is called `mistral`; {known}")),
+            ("zzzzzzzz://x", format!("no server is called `zzzzzzzz`; known are {known}")),
         ];
         for (model, message) in table {
             assert_eq!(failed(model, &servers), message);
@@ -422,44 +387,51 @@ mod tests {
     #[test]
     fn keys_are_needed_only_on_the_network() {
         let checked = |variables: &[(&str, &str)]| {
-            let servers = built_in(&lookup(variables));
+            let mut servers = built_in(&lookup(variables));
+            servers.truncate(4);
             servers
                 .iter()
                 .map(|s| s.check_key().err().map(|e| e.to_string()).unwrap_or_default())
                 .collect::<Vec<_>>()
         };
-        let missing =
-            ["anthropic: no key: set ANTHROPIC_API_KEY", "openai: no key: set OPENAI_API_KEY", ""];
+        let missing = [
+            "anthropic: no key: set ANTHROPIC_API_KEY",
+            "openai: no key: set OPENAI_API_KEY",
+            "",
+            "",
+        ];
         assert_eq!(checked(&[]), missing);
-        let urls =
-            [("ANTHROPIC_BASE_URL", "http://127.0.0.1:1"), ("OPENAI_BASE_URL", "https://x/v1")];
-        assert_eq!(checked(&urls), ["", missing[1], ""]);
+        let urls = [
+            ("ANTHROPIC_BASE_URL", "http://127.0.0.1:1"),
+            ("OPENAI_BASE_URL", "https://x/v1"),
+            ("LLAMACPP_BASE_URL", "https://y/v1"),
+        ];
+        assert_eq!(checked(&urls), ["", missing[1], "", "llamacpp: no key: set LLAMA_API_KEY"]);
         let keys = [("ANTHROPIC_API_KEY", "sk-a\n"), ("OPENAI_API_KEY", "sk-\nb")];
         let bad = "openai: the key in OPENAI_API_KEY has characters that can't be sent; it may \
              have been pasted badly";
-        assert_eq!(checked(&keys), ["", bad, ""]);
+        assert_eq!(checked(&keys), ["", bad, "", ""]);
     }
 
     #[test]
-    fn the_limit_of_a_reply_has_the_name_that_the_server_knows() {
+    fn the_two_common_names_have_the_quirks_of_their_address() {
         let table = [
-            ("", "max_completion_tokens"),
-            ("https://api.openai.com/v1/", "max_completion_tokens"),
-            ("https://EU.api.openai.com/v1", "max_completion_tokens"),
-            ("https://here.openai.azure.com/openai/v1", "max_completion_tokens"),
-            ("http://localhost:11434/v1", "max_tokens"),
-            ("https://proxy.here/api.openai.com/v1", "max_tokens"),
-            ("https://notapi.openai.com.here/v1", "max_tokens"),
-            ("here", "max_tokens"),
+            ("openai", "", "openai"),
+            ("openai", "https://api.deepseek.com/v1", "deepseek"),
+            ("openai", "http://localhost:11434/v1", "ollama"),
+            ("openai", "https://here/v1", ""),
+            ("anthropic", "", "anthropic"),
+            ("anthropic", "https://api.moonshot.ai/anthropic", ""),
+            ("deepseek", "https://here/v1", "deepseek"),
         ];
-        for (url, field) in table {
-            let server = built_in(&lookup(&[("OPENAI_BASE_URL", url)])).remove(1);
-            assert_eq!(
-                (&*server.name, server.quirks.output_limit_field),
-                ("openai", field),
-                "{url}"
-            );
+        for (name, url, like) in table {
+            let url = Some(url.to_owned()).filter(|url| !url.is_empty());
+            let server = Server::like(name, url, &lookup(&[])).expect("a known server");
+            let quirks =
+                servers::named(like).map_or(Quirks::COMPATIBLE, |known| known.quirks.clone());
+            assert_eq!((&*server.name, server.quirks), (name, quirks), "{like}");
         }
+        assert!(Server::like("nowhere", None, &lookup(&[])).is_none());
     }
 
     #[test]

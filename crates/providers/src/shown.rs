@@ -35,7 +35,12 @@ pub(crate) fn shown(events: &[Result<ModelEvent, Failure>]) -> String {
     for event in events {
         let line = match event {
             Ok(event) => shown_event(event),
-            Err(failure) => format!("failed {:?}: {}", failure.class, failure.what),
+            Err(failure) => {
+                let part = failure.part.as_ref().map(|part| format!(", refused {part:?}"));
+                let wait = failure.retry_after_ms.map(|ms| format!(", wait {ms} ms"));
+                let rest = [part, wait].map(Option::unwrap_or_default).concat();
+                format!("failed {:?}: {}{rest}", failure.class, failure.what)
+            }
         };
         let _ = writeln!(lines, "{line}");
     }

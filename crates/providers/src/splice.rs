@@ -1,7 +1,5 @@
 //! Bodies put together from bytes that were made before.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 /// Text as a JSON string.
@@ -10,12 +8,13 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// Appends bytes, each after a comma but the first. Empty ones are left out.
-pub(crate) fn join<'a, P>(body: &mut Vec<u8>, parts: P)
+pub(crate) fn join<'a, B, P>(body: &mut Vec<u8>, parts: P)
 where
-    P: IntoIterator<Item = &'a Arc<[u8]>, IntoIter: Clone>,
+    B: AsRef<[u8]> + ?Sized + 'a,
+    P: IntoIterator<Item = &'a B, IntoIter: Clone>,
 {
-    let parts = parts.into_iter();
-    body.reserve(parts.clone().map(|part| part.len() + 1).sum());
+    let parts = parts.into_iter().map(AsRef::as_ref);
+    body.reserve(parts.clone().map(|part: &[u8]| part.len() + 1).sum());
     let mut first = true;
     for part in parts.filter(|part| !part.is_empty()) {
         if !first {

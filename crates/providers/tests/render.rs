@@ -13,7 +13,10 @@ use inspan_core::{
     state::sendable,
     tool::ToolSpec,
 };
-use inspan_providers::{KeySource, Quirks, ReasoningField, Server, Timeouts, Wire, connect};
+use inspan_providers::{
+    AfterResults, CallIds, KeySource, NoContent, Pictures, Quirks, ReasoningField, Server,
+    Timeouts, Wire, connect,
+};
 use serde_json::{Map, Value, json};
 
 /// One picture: the three bytes `abc`, under the hash of zeros.
@@ -288,5 +291,121 @@ fn reasoning_is_echoed_only_where_it_is_wanted() {
             rendered(Some(field)),
             format!(r#"{{"role":"assistant","content":"Yes.","{name}":"Hm."}}"#)
         );
+    }
+}
+
+/// A message on OpenAI's wire under these quirks.
+fn openai(quirks: Quirks, message: &Message) -> String {
+    let bytes = provider(Wire::OpenAiChat, quirks).render(Segment::Message(message), &OneImage);
+    format!("[{}]", String::from_utf8(bytes).expect("text"))
+}
+
+#[test]
+fn reasoning_that_is_needed_is_never_missing() {
+    let quirks = Quirks {
+        reasoning_echo: Some(ReasoningField::ReasoningContent),
+        reasoning_needed: true,
+        ..Quirks::COMPATIBLE
+    };
+    let called = |parts: Vec<ReplyPart>| {
+        let calls = json!([{"id": "call_1_0", "type": "function",
+            "function": {"name": "look", "arguments": "{}"}}]);
+        (reply(ReplyStop::End, [parts, vec![call(0, "{}", true)]].concat()), calls)
+    };
+    let (thought, calls) = called(vec![reasoning("")]);
+    assert_eq!(
+        openai(quirks.clone(), &thought),
+        json!([{"role": "assistant", "content": null, "reasoning_content": "Hm.",
+            "tool_calls": calls}])
+        .to_string()
+    );
+    // Another model called.
+    let (foreign, calls) = called(vec![]);
+    assert_eq!(
+        openai(quirks.clone(), &foreign),
+        json!([{"role": "assistant", "content": null, "reasoning_content": "",
+            "tool_calls": calls}])
+        .to_string()
+    );
+    let answered = reply(ReplyStop::End, vec![text("Yes.")]);
+    assert_eq!(openai(quirks, &answered), r#"[{"role":"assistant","content":"Yes."}]"#);
+}
+
+#[test]
+fn calls_and_results_take_the_form_of_their_server() {
+    let quirks = Quirks {
+        no_content: NoContent::Empty,
+        call_ids: CallIds::Nine,
+        after_results: AfterResults::Joined,
+        ..Quirks::COMPATIBLE
+    };
+    let called = reply(ReplyStop::End, vec![call(0, "{}", true), call(1, "{}", true)]);
+    let calls: Vec<Value> = ["000000100", "000000101"]
+        .iter()
+        .map(|id| {
+            json!({"id": id, "type": "function",
+            "function": {"name": "look", "arguments": "{}"}})
+        })
+        .collect();
+    assert_eq!(
+        openai(quirks.clone(), &called),
+        json!([{"role": "assistant", "content": "", "tool_calls": calls}]).to_string()
+    );
+    let picture =
+        ToolResult { content: vec![image(Hash::default(), "image/png")], ..ToolResult::default() };
+    let results = vec![
+        answer(0, How::Ok, ToolResult::text("one")),
+        answer(1, How::Ok, ToolResult::text("two")),
+    ];
+    let told = |results: Vec<CallResult>| user(results, vec![Content::text("Go on.")]);
+    assert_eq!(
+        openai(quirks.clone(), &told(results)),
+        json!([{"role": "tool", "tool_call_id": "000000100", "content": "one"},
+            {"role": "tool", "tool_call_id": "000000101", "content": "two\n\nGo on."}])
+        .to_string()
+    );
+    assert_eq!(
+        openai(quirks, &told(vec![answer(0, How::Ok, picture)])),
+        json!([{"role": "tool", "tool_call_id": "000000100", "content": [
+            {"type": "text", "text": "[image: in the next message]"},
+            {"type": "text", "text": "[image from the result of call_1_0]"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWJj"}},
+            {"type": "text", "text": "Go on."}]}])
+        .to_string()
+    );
+    let missing = Quirks { no_content: NoContent::Missing, ..Quirks::COMPATIBLE };
+    let one = reply(ReplyStop::End, vec![call(0, "{}", true)]);
+    assert!(openai(missing, &one).starts_with(r#"[{"role":"assistant","tool_calls":["#));
+}
+
+#[test]
+fn a_server_without_pictures_is_told_of_them() {
+    let quirks = Quirks { pictures: Pictures::NONE, ..Quirks::COMPATIBLE };
+    let message = user(vec![], vec![Content::text("See"), image(Hash::default(), "image/png")]);
+    for wire in [Wire::AnthropicMessages, Wire::OpenAiChat] {
+        let bytes = provider(wire, quirks.clone()).render(Segment::Message(&message), &OneImage);
+        let sent = String::from_utf8(bytes).expect("text");
+        assert!(sent.contains("[image: this model can't be shown any]"), "{sent}");
+        assert!(!sent.contains("YWJj"), "{sent}");
+    }
+}
+
+#[test]
+fn tools_that_cant_be_declared_are_told() {
+    let tool = |name: &str, input: Value| Arc::new(ToolSpec { input, ..ToolSpec::new(name, "") });
+    let tools = [
+        tool("a", json!({"type": "object"})),
+        tool("b", json!({"type": "string"})),
+        tool("c", json!({"type": "object"})),
+        tool("d", json!({"type": "object"})),
+    ];
+    let quirks = Quirks { tools_max: 2, ..Quirks::COMPATIBLE };
+    for wire in [Wire::AnthropicMessages, Wire::OpenAiChat] {
+        let unfit = provider(wire, quirks.clone()).unfit_tools(&tools);
+        let expected = [
+            ("b", "its arguments are no object but \"string\""),
+            ("d", "the server takes 2 tools at most"),
+        ];
+        assert_eq!(unfit, expected.map(|(name, why)| (name.to_owned(), why.to_owned())));
     }
 }

@@ -17,8 +17,8 @@ const KEY: &str = "sk-scripted-0123456789abcdef";
 
 fn server(wire: Wire, base_url: String) -> Server {
     let quirks = match wire {
-        Wire::AnthropicMessages => Quirks::ANTHROPIC,
-        Wire::OpenAiChat => Quirks::OPENAI,
+        Wire::AnthropicMessages => Quirks::at(wire, "https://api.anthropic.com"),
+        Wire::OpenAiChat => Quirks::at(wire, "https://api.openai.com/v1"),
     };
     Server {
         name: "here".into(),

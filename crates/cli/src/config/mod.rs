@@ -8,6 +8,7 @@ mod error;
 mod figure;
 mod limits;
 mod providers;
+mod quirks;
 mod source;
 mod substitute;
 mod variables;

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use inspan_providers::{KeySource, Quirks, ReasoningField, Server, Timeouts, Wire, built_in};
+use inspan_providers::{KeySource, Quirks, Server, Timeouts, Wire, built_in};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
-use super::{ConfigError, Millis, Positive, Scalar, Source, Text, Variables};
-
-/// What a server can speak, as it is written.
-const WIRES: [(&str, Wire); 2] =
-    [("anthropic", Wire::AnthropicMessages), ("openai", Wire::OpenAiChat)];
+use super::{
+    ConfigError, Millis, Positive, Scalar, Source, Text, Variables,
+    quirks::{self, RawQuirks},
+};
 
 /// A provider as it stands in the file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawProvider {
+    like: Option<Text>,
     wire: Option<Text>,
     base_url: Option<Text>,
     key: Option<Text>,
@@ -34,16 +34,6 @@ struct RawTimeouts {
     first_max: Option<Scalar>,
     silence_max: Option<Scalar>,
     whole_max: Option<Scalar>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawQuirks {
-    cache_marks: Option<bool>,
-    bearer: Option<bool>,
-    output_limit_field: Option<Text>,
-    stream_options: Option<bool>,
-    reasoning_echo: Option<Text>,
 }
 
 /// The built-in servers with the changes to them, and the person's own.
@@ -79,7 +69,7 @@ pub(super) fn keys(servers: &[Server]) -> impl Iterator<Item = String> {
 }
 
 /// `base` is the built-in server of that name; one of the person's own must say what it speaks
-/// and where it is.
+/// and where it is, or which of the built-in ones it is like.
 fn server(
     name: String,
     raw: &Spanned<RawProvider>,
@@ -88,27 +78,34 @@ fn server(
     variables: &Variables,
 ) -> Result<Server, ConfigError> {
     let needed = |key: &str| source.wrong(raw, format!("the provider `{name}` needs `{key}`"));
+    let like =
+        raw.value.like.as_ref().map(|like| self::like(like, source, variables)).transpose()?;
+    let base = like.as_ref().or(base);
     let base_url = match (&raw.value.base_url, base) {
         (Some(url), _) => source.sent_text(url)?,
         (None, Some(base)) => base.base_url.clone(),
         (None, None) => return Err(needed("base_url")),
     };
     let wire = match (&raw.value.wire, base) {
-        (Some(wire), _) => source.one_of("wire", wire, &WIRES)?,
+        (Some(wire), _) => {
+            source.one_of("wire", wire, &Wire::ALL.map(|wire| (wire.name(), wire)))?
+        }
         (None, Some(base)) => base.wire,
         (None, None) => return Err(needed("wire")),
     };
     let local = base_url.starts_with("http://");
     let timeouts = if local { Timeouts::LOCAL } else { Timeouts::REMOTE };
-    let quirks = match (wire, base) {
-        (Wire::OpenAiChat, _) => Quirks::openai_at(&base_url),
-        (Wire::AnthropicMessages, Some(base)) => base.quirks.clone(),
-        (Wire::AnthropicMessages, None) => Quirks::COMPATIBLE,
+    let quirks = match base {
+        // These two names stand for every server of their wire.
+        Some(base) if base.wire == wire && !["anthropic", "openai"].contains(&&*base.name) => {
+            base.quirks.clone()
+        }
+        _ => Quirks::at(wire, &base_url),
     };
     Ok(Server {
         wire,
         key: key(raw, base, local, source, variables)?,
-        quirks: self::quirks(raw.value.quirks.as_ref(), quirks, source)?,
+        quirks: quirks::lower(raw.value.quirks.as_ref(), quirks, source)?,
         timeouts: self::timeouts(raw.value.timeouts.as_ref(), timeouts, source)?,
         extra: match &raw.value.extra {
             Some(extra) => source.object(extra)?,
@@ -117,6 +114,15 @@ fn server(
         name,
         base_url,
     })
+}
+
+/// The built-in server that this one is like. Where that is says nothing of where this one is.
+fn like(like: &Text, source: &Source<'_>, variables: &Variables) -> Result<Server, ConfigError> {
+    let servers = built_in(&variables.lookup());
+    let known: Vec<(&str, usize)> =
+        servers.iter().enumerate().map(|(at, server)| (server.name.as_str(), at)).collect();
+    let at = source.one_of("like", like, &known)?;
+    Ok(servers[at].clone())
 }
 
 fn key(
@@ -161,25 +167,4 @@ fn timeouts(
     set("silence_max", &raw.silence_max, &mut timeouts.silence_ms_max)?;
     set("whole_max", &raw.whole_max, &mut timeouts.whole_ms_max)?;
     Ok(timeouts)
-}
-
-fn quirks(
-    raw: Option<&RawQuirks>,
-    mut quirks: Quirks,
-    source: &Source<'_>,
-) -> Result<Quirks, ConfigError> {
-    let Some(raw) = raw else { return Ok(quirks) };
-    let set = |quirk: &mut bool, value: Option<bool>| *quirk = value.unwrap_or(*quirk);
-    set(&mut quirks.cache_marks, raw.cache_marks);
-    set(&mut quirks.bearer, raw.bearer);
-    set(&mut quirks.stream_options, raw.stream_options);
-    if let Some(field) = &raw.output_limit_field {
-        let known = ["max_tokens", "max_completion_tokens"].map(|name| (name, name));
-        quirks.output_limit_field = source.one_of("output_limit_field", field, &known)?;
-    }
-    if let Some(field) = &raw.reasoning_echo {
-        let known = ReasoningField::ALL.map(|field| (field.name(), field));
-        quirks.reasoning_echo = Some(source.one_of("reasoning_echo", field, &known)?);
-    }
-    Ok(quirks)
 }

@@ -1,7 +1,9 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use inspan_core::budget::Limits;
-use inspan_providers::{KeySource, Quirks, ReasoningField, Timeouts, Wire};
+use inspan_providers::{
+    AfterResults, CallIds, KeySource, NoContent, Pictures, Quirks, ReasoningField, Timeouts, Wire,
+};
 use secrecy::ExposeSecret;
 
 use super::*;
@@ -50,7 +52,20 @@ fn nothing_need_be_there() {
     let home = tempfile::tempdir().unwrap();
     let config = Config::load(&home.path().join("missing"), vec![]).unwrap();
     let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
-    assert_eq!(names, ["anthropic", "openai", "ollama"]);
+    let known = [
+        "anthropic",
+        "openai",
+        "ollama",
+        "llamacpp",
+        "vllm",
+        "lmstudio",
+        "openrouter",
+        "deepseek",
+        "dashscope",
+        "moonshot",
+        "mistral",
+    ];
+    assert_eq!(names, known);
     assert_eq!((config.model, config.limits), (None, LimitsPatch::default()));
     assert_eq!(config.models, BTreeMap::new());
     // Sections of which all lines are comments.
@@ -125,7 +140,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         (
             "providers: { openai: { quirks: { reasoning_echo: content } } }",
             "~/config.yaml:1:50: reasoning_echo: `content` is not known; there are: \
-             reasoning_content, reasoning",
+             reasoning_content, reasoning, none",
         ),
         (
             "providers:\n  openai:\n    key_env: A\n    key: b\n",
@@ -161,7 +176,8 @@ fn mistakes_are_told_with_place_and_remedy() {
         (
             "model: groq://qwen",
             "~/config.yaml:1:8: model: `groq://qwen` is a model of no known server; there are: \
-             anthropic, openai, ollama",
+             anthropic, openai, ollama, llamacpp, vllm, lmstudio, openrouter, deepseek, \
+             dashscope, moonshot, mistral",
         ),
         (
             "limits: { output_tokens_max: 0 }",
@@ -207,7 +223,8 @@ fn a_secret_in_the_wrong_place_is_quoted_as_it_is_written() {
         (
             "model: ${A_KEY}://${HOST}",
             "~/config.yaml:1:8: model: `${A_KEY}://${HOST}` is a model of no known server; there \
-             are: anthropic, openai, ollama",
+             are: anthropic, openai, ollama, llamacpp, vllm, lmstudio, openrouter, deepseek, \
+             dashscope, moonshot, mistral",
         ),
         (
             "limits: { rounds_max: '${A_KEY}' }",
@@ -230,7 +247,7 @@ fn a_secret_in_the_wrong_place_is_quoted_as_it_is_written() {
         (
             "providers: { openai: { quirks: { reasoning_echo: '${A_KEY}' } } }",
             "~/config.yaml:1:50: reasoning_echo: `${A_KEY}` is not known; there are: \
-             reasoning_content, reasoning",
+             reasoning_content, reasoning, none",
         ),
     ];
     for (config, message) in table {
@@ -327,6 +344,55 @@ providers:
     assert_eq!((openai.timeouts, &openai.quirks), (Timeouts::LOCAL, &Quirks::COMPATIBLE));
     // A server on this machine need not have a key.
     assert_eq!(openai.check_key(), Ok(()));
+}
+
+#[test]
+fn a_server_can_be_like_a_known_one() {
+    let yaml = "\
+providers:
+  box: { like: llamacpp, base_url: http://box:9000/v1 }
+  mine: { like: deepseek, base_url: https://mine.example/v1, quirks: { reasoning_echo: none } }
+  proxy: { wire: openai, base_url: https://api.mistral.ai/v1, key: abcdefgh }
+  strict:
+    wire: openai
+    base_url: http://strict/v1
+    quirks:
+      no_content: missing
+      call_ids: nine
+      after_results: joined
+      alternate: true
+      plain_schemas: true
+      tools_max: 16
+      pictures: { count_max: 0 }
+      cuts_silently: true
+";
+    let config = load(yaml);
+    let like = |name: &str| {
+        Server::like(name, None, &config.variables.lookup()).expect("a known server").quirks
+    };
+    let r#box = server(&config, "box");
+    assert_eq!((&*r#box.base_url, &r#box.quirks), ("http://box:9000/v1", &like("llamacpp")));
+    let mine = server(&config, "mine");
+    assert_eq!(mine.quirks, Quirks { reasoning_echo: None, ..like("deepseek") });
+    let KeySource::Variable { name, .. } = &mine.key else { panic!("{:?}", mine.key) };
+    assert_eq!(name, "DEEPSEEK_API_KEY");
+    assert_eq!(server(&config, "proxy").quirks, like("mistral"));
+    let quirks = Quirks {
+        no_content: NoContent::Missing,
+        call_ids: CallIds::Nine,
+        after_results: AfterResults::Joined,
+        alternate: true,
+        plain_schemas: true,
+        tools_max: 16,
+        pictures: Pictures { count_max: 0, ..Pictures::COMMON },
+        cuts_silently: true,
+        ..Quirks::COMPATIBLE
+    };
+    assert_eq!(server(&config, "strict").quirks, quirks);
+    assert_eq!(
+        Home::new("providers: { a: { like: olama } }", "").error(),
+        "~/config.yaml:1:25: like: `olama` is not known; did you mean `ollama`?"
+    );
 }
 
 #[test]

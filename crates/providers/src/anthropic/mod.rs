@@ -10,6 +10,7 @@ use std::sync::Arc;
 use inspan_core::{
     prompt::Segment,
     provider::{BoxStream, Images, ModelEvent, Provider, Request},
+    tool::ToolSpec,
 };
 
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
     raw::Raw,
     server::{ProviderError, Server},
     splice::{join, quoted},
+    told,
 };
 
 /// The fields of a body that are written here, in their order.
@@ -75,12 +77,20 @@ impl Provider for AnthropicMessages {
     }
 
     fn render(&self, segment: Segment<'_>, images: &dyn Images) -> Vec<u8> {
-        render::segment(segment, images).into_bytes()
+        render::segment(segment, images, &self.endpoint.server.quirks).into_bytes()
     }
 
     fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
         let decoder = decode::Decoder::new(request.output_tokens_max);
         let body = self.body(&request);
         Arc::clone(&self.endpoint).ask(body, request.tools, Box::new(decoder))
+    }
+
+    fn unfit_tools(&self, tools: &[Arc<ToolSpec>]) -> Vec<(String, String)> {
+        told::unfit_tools(tools, &self.endpoint.server.quirks)
+    }
+
+    fn cuts_silently(&self) -> bool {
+        self.endpoint.server.quirks.cuts_silently
     }
 }

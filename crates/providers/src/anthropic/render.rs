@@ -3,39 +3,41 @@
 use std::sync::Arc;
 
 use inspan_core::{
-    arguments,
     message::{Content, How, ImageRef, Reply, ReplyPart, ToolCall},
     prompt::{CallResult, Message, Segment, UserMessage},
     provider::Images,
     tool::ToolSpec,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{
+    quirks::{Pictures, Quirks},
     splice::quoted,
     told::{self, worth_sending},
 };
 
 /// The canonical JSON of a segment; empty for no tools and for no system prompt. The system
 /// prompt is one block, without the list around it.
-pub(super) fn segment(segment: Segment<'_>, images: &dyn Images) -> String {
+pub(super) fn segment(segment: Segment<'_>, images: &dyn Images, quirks: &Quirks) -> String {
     match segment {
         Segment::Tools([]) => String::new(),
-        Segment::Tools(tools) => tools_list(tools),
+        Segment::Tools(tools) => tools_list(tools, quirks),
         Segment::System(text) if worth_sending(text) => text_block(text),
         Segment::System(_) => String::new(),
-        Segment::Message(Message::User(user)) => message("user", &user_blocks(user, images)),
+        Segment::Message(Message::User(user)) => {
+            message("user", &user_blocks(user, images, quirks.pictures))
+        }
         Segment::Message(Message::Assistant(reply)) => message("assistant", &reply_blocks(reply)),
     }
 }
 
-fn tools_list(tools: &[Arc<ToolSpec>]) -> String {
+fn tools_list(tools: &[Arc<ToolSpec>], quirks: &Quirks) -> String {
     let tool = |tool: &Arc<ToolSpec>| {
         let mut value = json!({"name": tool.name});
         if worth_sending(&tool.description) {
             value["description"] = json!(tool.description);
         }
-        value["input_schema"] = tool.input.clone();
+        value["input_schema"] = told::schema(tool, quirks);
         value
     };
     Value::Array(tools.iter().map(tool).collect()).to_string()
@@ -45,14 +47,15 @@ fn message(role: &str, blocks: &[String]) -> String {
     format!(r#"{{"role":"{role}","content":[{}]}}"#, blocks.join(","))
 }
 
-fn user_blocks(user: &UserMessage, images: &dyn Images) -> Vec<String> {
-    let results = user.results.iter().map(|answer| result_block(answer, images));
-    results.chain(content_blocks(&user.content, images)).collect()
+fn user_blocks(user: &UserMessage, images: &dyn Images, pictures: Pictures) -> Vec<String> {
+    let results = user.results.iter().map(|answer| result_block(answer, images, pictures));
+    results.chain(content_blocks(&user.content, images, pictures)).collect()
 }
 
-fn result_block(answer: &CallResult, images: &dyn Images) -> String {
+fn result_block(answer: &CallResult, images: &dyn Images, pictures: Pictures) -> String {
     let notes = told::footnotes(&answer.result).map(|note| text_block(&note));
-    let blocks: Vec<String> = content_blocks(&answer.result.content, images).chain(notes).collect();
+    let blocks: Vec<String> =
+        content_blocks(&answer.result.content, images, pictures).chain(notes).collect();
     let error = if answer.how == How::Ok { "" } else { r#","is_error":true"# };
     format!(
         r#"{{"type":"tool_result","tool_use_id":{},"content":[{}]{error}}}"#,
@@ -61,10 +64,14 @@ fn result_block(answer: &CallResult, images: &dyn Images) -> String {
     )
 }
 
-fn content_blocks(content: &[Content], images: &dyn Images) -> impl Iterator<Item = String> {
-    content.iter().map(|content| match content {
+fn content_blocks(
+    content: &[Content],
+    images: &dyn Images,
+    pictures: Pictures,
+) -> impl Iterator<Item = String> {
+    content.iter().map(move |content| match content {
         Content::Text { text } => text_block(text),
-        Content::Image(image) => image_block(image, images),
+        Content::Image(image) => image_block(image, images, pictures),
     })
 }
 
@@ -72,8 +79,8 @@ fn text_block(text: &str) -> String {
     json!({"type": "text", "text": text}).to_string()
 }
 
-fn image_block(image: &ImageRef, images: &dyn Images) -> String {
-    let data = match told::picture(image, images) {
+fn image_block(image: &ImageRef, images: &dyn Images, pictures: Pictures) -> String {
+    let data = match told::picture(image, images, pictures) {
         Ok(data) => data,
         Err(told) => return text_block(&told),
     };
@@ -92,15 +99,10 @@ fn reply_blocks(reply: &Reply) -> Vec<String> {
 }
 
 fn call_block(call: &ToolCall) -> String {
-    // What can be read as it stands keeps its bytes: numbers are not rounded.
-    let raw = call.arguments.trim();
-    let input = match serde_json::from_str::<Map<String, Value>>(raw) {
-        Ok(_) => raw.to_owned(),
-        Err(_) => arguments::projected(&call.arguments).to_string(),
-    };
     format!(
-        r#"{{"type":"tool_use","id":{},"name":{},"input":{input}}}"#,
+        r#"{{"type":"tool_use","id":{},"name":{},"input":{}}}"#,
         quoted(&call.id.0),
-        quoted(&call.name)
+        quoted(&call.name),
+        told::arguments(call)
     )
 }

@@ -62,6 +62,8 @@ impl Decode for Decoder {
             let delta = if choice["delta"].is_object() { "delta" } else { "message" };
             self.grow(&choice[delta], out);
             self.reason = filled(&choice["finish_reason"]).or(self.reason.take());
+            // Moonshot counts here.
+            self.count(&choice["usage"], out);
         }
         self.count(&chunk["usage"], out);
         Ok(())
@@ -278,7 +280,9 @@ impl CallPiece {
 fn usage(usage: &Value) -> Usage {
     let details = &usage["prompt_tokens_details"];
     let cache_read =
-        details["cached_tokens"].as_u64().or(usage["prompt_cache_hit_tokens"].as_u64());
+        [&details["cached_tokens"], &usage["prompt_cache_hit_tokens"], &usage["cached_tokens"]]
+            .into_iter()
+            .find_map(Value::as_u64);
     let cache_write = details["cache_write_tokens"].as_u64();
     let cached = cache_read.unwrap_or(0).saturating_add(cache_write.unwrap_or(0));
     Usage {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use inspan_core::{
     prompt::Segment,
     provider::{BoxStream, Images, ModelEvent, Provider, Request},
+    tool::ToolSpec,
 };
 
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
     raw::Raw,
     server::{ProviderError, Server},
     splice::{join, quoted},
+    told,
 };
 
 /// The fields of a body that are written here, in their order; one of the limits only.
@@ -60,7 +62,11 @@ impl OpenAiChat {
         let limit = server.quirks.output_limit_field;
         let max = request.output_tokens_max;
         body.extend_from_slice(format!(r#","{limit}":{max},"messages":["#).as_bytes());
-        join(&mut body, std::iter::once(&request.system).chain(&request.messages));
+        let messages = std::iter::once(&request.system).chain(&request.messages);
+        match server.quirks.alternate {
+            true => join(&mut body, render::alternating(messages)),
+            false => join(&mut body, messages),
+        }
         body.extend_from_slice(b"]}");
         body
     }
@@ -72,13 +78,20 @@ impl Provider for OpenAiChat {
     }
 
     fn render(&self, segment: Segment<'_>, images: &dyn Images) -> Vec<u8> {
-        let echo = self.endpoint.server.quirks.reasoning_echo;
-        render::segment(segment, images, echo).into_bytes()
+        render::segment(segment, images, &self.endpoint.server.quirks).into_bytes()
     }
 
     fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
         let decoder = decode::Decoder::new(request.output_tokens_max);
         let body = self.body(&request);
         Arc::clone(&self.endpoint).ask(body, request.tools, Box::new(decoder))
+    }
+
+    fn unfit_tools(&self, tools: &[Arc<ToolSpec>]) -> Vec<(String, String)> {
+        told::unfit_tools(tools, &self.endpoint.server.quirks)
+    }
+
+    fn cuts_silently(&self) -> bool {
+        self.endpoint.server.quirks.cuts_silently
     }
 }

@@ -3,76 +3,98 @@
 use std::sync::Arc;
 
 use inspan_core::{
-    arguments,
     message::{Content, ImageRef, Reply, ReplyPart, ToolCall},
     prompt::{CallResult, Message, Segment, UserMessage},
     provider::Images,
     tool::ToolSpec,
     words,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{
-    server::ReasoningField,
+    quirks::{AfterResults, NoContent, Quirks},
     told::{self, worth_sending},
 };
 
-/// The canonical JSON of a segment; empty for no tools and for no system prompt. `echo` is the
-/// field in which the server wants its reasoning back.
-pub(super) fn segment(
-    segment: Segment<'_>,
-    images: &dyn Images,
-    echo: Option<ReasoningField>,
-) -> String {
+/// The canonical JSON of a segment; empty for no tools and for no system prompt.
+pub(super) fn segment(segment: Segment<'_>, images: &dyn Images, quirks: &Quirks) -> String {
     match segment {
         Segment::Tools([]) => String::new(),
-        Segment::Tools(tools) => tools_list(tools),
+        Segment::Tools(tools) => tools_list(tools, quirks),
         Segment::System(text) if worth_sending(text) => {
             json!({"role": "system", "content": text}).to_string()
         }
         Segment::System(_) => String::new(),
-        Segment::Message(Message::User(user)) => user_messages(user, images),
-        Segment::Message(Message::Assistant(reply)) => reply_message(reply, echo),
+        Segment::Message(Message::User(user)) => user_messages(user, images, quirks),
+        Segment::Message(Message::Assistant(reply)) => reply_message(reply, quirks),
     }
 }
 
-fn tools_list(tools: &[Arc<ToolSpec>]) -> String {
+/// The segments of a request, with a short reply between two of the user. It follows from the
+/// segments before it, so a request with it only grows, too.
+pub(super) fn alternating<'a>(
+    segments: impl Iterator<Item = &'a Arc<[u8]>> + Clone,
+) -> impl Iterator<Item = &'a [u8]> + Clone {
+    let is_users = |segment: &[u8]| {
+        segment.starts_with(br#"{"role":"user""#) || segment.starts_with(br#"{"role":"tool""#)
+    };
+    let mut after_user = false;
+    segments.filter(|segment| !segment.is_empty()).flat_map(move |segment| {
+        let bridge = if after_user && is_users(segment) { BRIDGE } else { b"" };
+        after_user = is_users(segment);
+        [bridge, &**segment]
+    })
+}
+
+/// [`words::NO_REPLY`] as a message.
+const BRIDGE: &[u8] = br#"{"role":"assistant","content":"[no reply]"}"#;
+
+fn tools_list(tools: &[Arc<ToolSpec>], quirks: &Quirks) -> String {
     let tool = |tool: &Arc<ToolSpec>| {
         let mut function = json!({"name": tool.name});
         if worth_sending(&tool.description) {
             function["description"] = json!(tool.description);
         }
-        function["parameters"] = parameters(&tool.input);
+        function["parameters"] = parameters(told::schema(tool, quirks));
         json!({"type": "function", "function": function})
     };
     Value::Array(tools.iter().map(tool).collect()).to_string()
 }
 
 /// The schema; OpenAI refuses an object without `properties`.
-fn parameters(schema: &Value) -> Value {
-    let mut schema = schema.clone();
+fn parameters(mut schema: Value) -> Value {
     if let Value::Object(fields) = &mut schema {
         fields.entry("properties").or_insert_with(|| json!({}));
     }
     schema
 }
 
-/// A `tool` message for each result, then one of the user if anything is left to say.
-fn user_messages(user: &UserMessage, images: &dyn Images) -> String {
-    let mut messages: Vec<String> = user.results.iter().map(result_message).collect();
+/// A `tool` message for each result, then what is left to say: in a message of the user, or in the
+/// last result.
+fn user_messages(user: &UserMessage, images: &dyn Images, quirks: &Quirks) -> String {
     let mut parts = Vec::new();
     for answer in &user.results {
         let pictures = answer.result.content.iter().filter(|c| matches!(c, Content::Image(_)));
-        let pictures: Vec<Value> = pictures.map(|c| content_part(c, images)).collect();
+        let pictures: Vec<Value> = pictures.map(|c| content_part(c, images, quirks)).collect();
         if !pictures.is_empty() {
             parts.push(text_part(&words::image_of(&answer.call)));
             parts.extend(pictures);
         }
     }
-    parts.extend(user.content.iter().map(|content| content_part(content, images)));
-    if !parts.is_empty() {
-        messages.push(json!({"role": "user", "content": simplified(parts)}).to_string());
+    parts.extend(user.content.iter().map(|content| content_part(content, images, quirks)));
+    let mut messages: Vec<Value> =
+        user.results.iter().map(|answer| result_message(answer, quirks)).collect();
+    match (messages.last_mut(), quirks.after_results) {
+        _ if parts.is_empty() => {}
+        (Some(result), AfterResults::Joined) => {
+            let text = result["content"].as_str().map(text_part);
+            result["content"] = simplified(text.into_iter().chain(parts).collect());
+        }
+        (Some(_), AfterResults::Separate) | (None, _) => {
+            messages.push(json!({"role": "user", "content": simplified(parts)}));
+        }
     }
+    let messages: Vec<String> = messages.iter().map(Value::to_string).collect();
     messages.join(",")
 }
 
@@ -86,19 +108,20 @@ fn simplified(parts: Vec<Value>) -> Value {
 }
 
 /// The result as text. The wire has no mark for a failure; the text says it.
-fn result_message(answer: &CallResult) -> String {
+fn result_message(answer: &CallResult, quirks: &Quirks) -> Value {
     let content = answer.result.content.iter().map(|content| match content {
         Content::Text { text } => text.clone(),
         Content::Image(_) => words::IMAGE_FOLLOWS.to_owned(),
     });
     let lines: Vec<String> = content.chain(told::footnotes(&answer.result)).collect();
-    json!({"role": "tool", "tool_call_id": answer.call.0, "content": lines.join("\n")}).to_string()
+    let id = quirks.call_ids.sent(&answer.call);
+    json!({"role": "tool", "tool_call_id": id, "content": lines.join("\n")})
 }
 
-fn content_part(content: &Content, images: &dyn Images) -> Value {
+fn content_part(content: &Content, images: &dyn Images, quirks: &Quirks) -> Value {
     match content {
         Content::Text { text } => text_part(text),
-        Content::Image(image) => image_part(image, images),
+        Content::Image(image) => image_part(image, images, quirks),
     }
 }
 
@@ -106,8 +129,8 @@ fn text_part(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-fn image_part(image: &ImageRef, images: &dyn Images) -> Value {
-    match told::picture(image, images) {
+fn image_part(image: &ImageRef, images: &dyn Images, quirks: &Quirks) -> Value {
+    match told::picture(image, images, quirks.pictures) {
         Ok(data) => {
             let url = format!("data:{};base64,{data}", image.media_type);
             json!({"type": "image_url", "image_url": {"url": url}})
@@ -116,18 +139,23 @@ fn image_part(image: &ImageRef, images: &dyn Images) -> Value {
     }
 }
 
-fn reply_message(reply: &Reply, echo: Option<ReasoningField>) -> String {
+fn reply_message(reply: &Reply, quirks: &Quirks) -> String {
     let mut message = json!({"role": "assistant"});
-    let calls: Vec<Value> = reply.calls().map(call).collect();
+    let calls: Vec<Value> = reply.calls().map(|one| call(one, quirks)).collect();
     let text = reply.text();
-    message["content"] = if text.is_empty() { Value::Null } else { text.into() };
-    if let Some(field) = echo {
+    match quirks.no_content {
+        _ if !text.is_empty() => message["content"] = text.into(),
+        NoContent::Null => message["content"] = Value::Null,
+        NoContent::Empty => message["content"] = "".into(),
+        NoContent::Missing => {}
+    }
+    if let Some(field) = quirks.reasoning_echo {
         let reasoning = reply.parts.iter().filter_map(|part| match part {
             ReplyPart::Reasoning(reasoning) => Some(reasoning.text.as_str()),
             _ => None,
         });
         let reasoning: String = reasoning.collect();
-        if !reasoning.is_empty() {
+        if !reasoning.is_empty() || (quirks.reasoning_needed && !calls.is_empty()) {
             message[field.name()] = reasoning.into();
         }
     }
@@ -137,13 +165,34 @@ fn reply_message(reply: &Reply, echo: Option<ReasoningField>) -> String {
     message.to_string()
 }
 
-fn call(call: &ToolCall) -> Value {
-    // Some servers parse the arguments of old calls, so they must be an object; what is one
-    // keeps its bytes.
-    let arguments = match serde_json::from_str::<Map<String, Value>>(&call.arguments) {
-        Ok(_) => call.arguments.clone(),
-        Err(_) => arguments::projected(&call.arguments).to_string(),
-    };
-    json!({"id": call.id.0, "type": "function",
-        "function": {"name": call.name, "arguments": arguments}})
+fn call(call: &ToolCall, quirks: &Quirks) -> Value {
+    json!({"id": quirks.call_ids.sent(&call.id), "type": "function",
+        "function": {"name": call.name, "arguments": told::arguments(call)}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_reply_stands_between_two_messages_of_the_user() {
+        let bridge = json!({"role": "assistant", "content": words::NO_REPLY}).to_string();
+        assert_eq!(BRIDGE, bridge.as_bytes());
+        let message = |role: &str| json!({"role": role, "content": "x"}).to_string();
+        let [system, user, tool, reply] = ["system", "user", "tool", "assistant"].map(message);
+        let table = [
+            (vec![&system, &user], vec![&system, &user]),
+            (vec![&system, &user, &user], vec![&system, &user, &bridge, &user]),
+            (vec![&user, &reply, &tool, &reply], vec![&user, &reply, &tool, &reply]),
+            (vec![&user, &reply, &tool, &user], vec![&user, &reply, &tool, &bridge, &user]),
+            (vec![], vec![]),
+        ];
+        for (segments, expected) in table {
+            let segments: Vec<Arc<[u8]>> =
+                segments.iter().map(|text| Arc::from(text.as_bytes())).collect();
+            let sent = alternating(segments.iter()).filter(|part| !part.is_empty());
+            let expected: Vec<&[u8]> = expected.iter().map(|text| text.as_bytes()).collect();
+            assert_eq!(sent.collect::<Vec<_>>(), expected);
+        }
+    }
 }
