@@ -130,7 +130,7 @@ impl Endpoint {
                 headers.insert(version, HeaderValue::from_static("2023-06-01"));
                 self.server.quirks.bearer
             }
-            Wire::OpenAiChat => true,
+            Wire::OpenAiChat | Wire::OpenAiResponses => true,
         };
         let Some(key) = key.map(ExposeSecret::expose_secret) else { return headers };
         let (name, value) = match bearer {
@@ -173,6 +173,12 @@ impl Endpoint {
                 ". Set `reasoning_echo: reasoning_content` in the quirks of `{}`.",
                 self.server.name
             ),
+            _ if failure.what.to_lowercase().contains("encrypted content is not supported") => {
+                format!(
+                    ". Set `encrypted_reasoning: false` in the quirks of `{}`.",
+                    self.server.name
+                )
+            }
             _ => String::new(),
         };
         let what = failure.what.trim_end_matches('.');

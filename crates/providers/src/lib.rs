@@ -3,7 +3,7 @@
 //! [`connect`] turns a model's URL (`anthropic://claude-…`) and the configured [`Server`]s into a
 //! [`Provider`](inspan_core::provider::Provider). The path of one call, top-down:
 //!
-//! 1. `render` of a wire (`anthropic`, `openai`) makes the bytes of each segment, once, and
+//! 1. `render` of a wire (`anthropic`, `openai`, `responses`) makes the bytes of each segment, once, and
 //!    its `body` splices them to a request whose `messages` are last, so that it only grows; in
 //!    what servers differ is data: `quirks` and `servers`;
 //! 2. `endpoint` reads the key, sends the request and takes the answer apart;
@@ -27,6 +27,7 @@ mod openai;
 mod quirks;
 mod raw;
 mod refused;
+mod responses;
 mod retry;
 mod schema;
 mod server;
@@ -44,5 +45,6 @@ pub use limits::Timeouts;
 pub use openai::OpenAiChat;
 pub use quirks::{AfterResults, CallIds, NoContent, Pictures, Quirks, ReasoningField};
 pub use raw::{Raw, RawPiece};
+pub use responses::OpenAiResponses;
 pub use server::{ProviderError, Server, Wire, built_in, connect};
 pub use sse::{EVENT_BYTES_MAX, REPLY_BYTES_MAX};

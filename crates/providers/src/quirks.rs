@@ -30,6 +30,9 @@ pub struct Quirks {
     /// OpenAI: whether the server refuses two messages of the user in a row, also after results.
     /// A short reply is then put between them.
     pub alternate: bool,
+    /// Responses: whether reasoning is asked for in its encrypted form, which alone can be sent
+    /// back. Models without reasoning refuse that.
+    pub encrypted_reasoning: bool,
     /// Whether schemas are sent without references and with plain words only.
     pub plain_schemas: bool,
     /// The most tools in one request; those beyond are set aside.
@@ -103,6 +106,7 @@ impl Quirks {
         call_ids: CallIds::Ours,
         after_results: AfterResults::Separate,
         alternate: false,
+        encrypted_reasoning: false,
         plain_schemas: false,
         tools_max: 128,
         pictures: Pictures::COMMON,

@@ -7,7 +7,7 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 
 use crate::{
-    AnthropicMessages, OpenAiChat,
+    AnthropicMessages, OpenAiChat, OpenAiResponses,
     endpoint::Endpoint,
     key::{KeyError, KeySource, Lookup},
     limits::Timeouts,
@@ -23,17 +23,20 @@ pub enum Wire {
     AnthropicMessages,
     /// OpenAI Chat Completions: `POST {base}/chat/completions`.
     OpenAiChat,
+    /// OpenAI Responses, with nothing kept at the server: `POST {base}/responses`.
+    OpenAiResponses,
 }
 
 impl Wire {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::AnthropicMessages, Self::OpenAiChat];
+    pub const ALL: [Self; 3] = [Self::AnthropicMessages, Self::OpenAiChat, Self::OpenAiResponses];
 
     /// Its name in `config.yaml`.
     pub fn name(self) -> &'static str {
         match self {
             Self::AnthropicMessages => "anthropic",
             Self::OpenAiChat => "openai",
+            Self::OpenAiResponses => "responses",
         }
     }
 }
@@ -115,7 +118,8 @@ fn near(nearest: Option<&String>, known: &[String]) -> String {
 pub fn built_in(lookup: &Lookup) -> Vec<Server> {
     let set = |name: &str| lookup(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
     let server = |known: &Known| {
-        let variable = format!("{}_BASE_URL", known.name.to_uppercase().replace('-', "_"));
+        let name = known.name.trim_end_matches("-responses").to_uppercase();
+        let variable = format!("{name}_BASE_URL");
         let base_url = match known.name {
             "ollama" => set("OLLAMA_HOST").map(|host| ollama_url(&host)),
             _ => set(&variable),
@@ -156,6 +160,7 @@ pub fn connect(
     match server.wire {
         Wire::AnthropicMessages => Ok(Arc::new(AnthropicMessages::new(server, model, raw)?)),
         Wire::OpenAiChat => Ok(Arc::new(OpenAiChat::new(server, model, raw)?)),
+        Wire::OpenAiResponses => Ok(Arc::new(OpenAiResponses::new(server, model, raw)?)),
     }
 }
 
@@ -168,10 +173,8 @@ impl Server {
 
     fn known(known: &Known, base_url: Option<String>, lookup: &Lookup) -> Self {
         let quirks = match &base_url {
-            // Every server of these two wires is reached under their names, too.
-            Some(url) if ["anthropic", "openai"].contains(&known.name) => {
-                Quirks::at(known.wire, url)
-            }
+            // Every server of these wires is reached under their names, too.
+            Some(url) if known.is_common() => Quirks::at(known.wire, url),
             _ => known.quirks.clone(),
         };
         let base_url = base_url.unwrap_or_else(|| known.base_url.to_owned());
@@ -319,7 +322,7 @@ mod tests {
     fn models_that_cant_be_asked_are_told() {
         let servers = built_in(&lookup(&[]));
         let known = "anthropic, dashscope, deepseek, llamacpp, lmstudio, mistral, moonshot, \
-                     ollama, openai, openrouter, vllm";
+                     ollama, openai, openai-responses, openrouter, vllm";
         let not_written = |m| {
             format!(
                 "`{m}` is no model: write SERVER://MODEL, such as anthropic://claude-sonnet-5-5"
@@ -388,6 +391,7 @@ mod tests {
     fn keys_are_needed_only_on_the_network() {
         let checked = |variables: &[(&str, &str)]| {
             let mut servers = built_in(&lookup(variables));
+            servers.retain(|server| server.name != "openai-responses");
             servers.truncate(4);
             servers
                 .iter()

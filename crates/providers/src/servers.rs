@@ -26,6 +26,13 @@ pub(crate) struct Known {
     pub(crate) quirks: Quirks,
 }
 
+impl Known {
+    /// Whether its name stands for every server of its wire, wherever it is.
+    pub(crate) fn is_common(&self) -> bool {
+        ["anthropic", "openai", "openai-responses"].contains(&self.name)
+    }
+}
+
 /// The known server of this name.
 pub(crate) fn named(name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.name == name)
@@ -80,6 +87,14 @@ pub(crate) const KNOWN: &[Known] = &[
         key: "OPENAI_API_KEY",
         hosts: &["api.openai.com", ".api.openai.com", ".openai.azure.com"],
         quirks: OPENAI,
+    },
+    Known {
+        name: "openai-responses",
+        wire: Wire::OpenAiResponses,
+        base_url: "https://api.openai.com/v1",
+        key: "OPENAI_API_KEY",
+        hosts: &["api.openai.com", ".api.openai.com", ".openai.azure.com"],
+        quirks: Quirks { encrypted_reasoning: true, ..OPENAI },
     },
     Known {
         name: "ollama",

@@ -1,4 +1,4 @@
-//! What both wires make of a message in the same way. The words are those of the core.
+//! What the wires make of a message in the same way. The words are those of the core.
 
 use std::{borrow::Cow, sync::Arc};
 

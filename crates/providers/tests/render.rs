@@ -1,4 +1,4 @@
-//! The bytes of each segment on both wires.
+//! The bytes of each segment on every wire.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ fn rendered(wire: Wire, segment: Segment<'_>) -> String {
     String::from_utf8(bytes).expect("text")
 }
 
-/// Compares a message on both wires. Each expected text is a list of wire messages.
+/// Compares a message on the first two wires. Each expected text is a list of wire messages.
 fn check(message: &Message, anthropic: &Value, openai: &Value) {
     let segment = Segment::Message(message);
     let list = |text: String| format!("[{text}]");
@@ -292,6 +292,59 @@ fn reasoning_is_echoed_only_where_it_is_wanted() {
             format!(r#"{{"role":"assistant","content":"Yes.","{name}":"Hm."}}"#)
         );
     }
+}
+
+#[test]
+fn items_of_a_response() {
+    let full = ToolResult {
+        content: vec![Content::text("saved"), image(Hash::default(), "image/png")],
+        state: ResultState::Accepted("job7".into()),
+        ..ToolResult::default()
+    };
+    let answered = user(vec![answer(0, How::Ok, full)], vec![Content::text("Go on.")]);
+    let items = |message: &Message| rendered(Wire::OpenAiResponses, Segment::Message(message));
+    let expected = [
+        json!({"type": "function_call_output", "call_id": "call_1_0",
+            "output": "saved\n[image: in the next message]\n\
+                [accepted as job job7: not finished yet]"}),
+        json!({"type": "message", "role": "user", "content": [
+            {"type": "input_text", "text": "[image from the result of call_1_0]"},
+            {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,YWJj"},
+            {"type": "input_text", "text": "Go on."}]}),
+    ];
+    assert_eq!(items(&answered), expected.map(|item| item.to_string()).join(","));
+    // The block keeps its spaces, which no serialiser would write.
+    let raw = r#"{"type":"reasoning","summary":[ ],"encrypted_content":"g\u0041=="}"#;
+    let message = reply(
+        ReplyStop::End,
+        vec![
+            reasoning(raw),
+            reasoning(""),
+            text("I look."),
+            call(0, r#"{"n": 1234567890123456789012}"#, true),
+            call(1, "{\"a\":", true),
+        ],
+    );
+    let expected = [
+        raw,
+        r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look."}]}"#,
+        r#"{"type":"function_call","call_id":"call_1_0","name":"look","arguments":"{\"n\": 1234567890123456789012}"}"#,
+        r#"{"type":"function_call","call_id":"call_1_1","name":"look","arguments":"{\"_unparsed\":\"{\\\"a\\\":\"}"}"#,
+    ];
+    assert_eq!(items(&message), expected.join(","));
+    assert_eq!(
+        rendered(Wire::OpenAiResponses, Segment::System("Be \"brief\".")),
+        r#""Be \"brief\".""#
+    );
+    assert_eq!(rendered(Wire::OpenAiResponses, Segment::System(" ")), "");
+    assert_eq!(rendered(Wire::OpenAiResponses, Segment::Tools(&[])), "");
+    let tools = [Arc::new(ToolSpec::new("look", "Looks."))];
+    assert_eq!(
+        rendered(Wire::OpenAiResponses, Segment::Tools(&tools)),
+        json!([{"type": "function", "name": "look", "description": "Looks.",
+            "parameters": {"type": "object", "properties": {}}, "strict": false}])
+        .to_string()
+    );
 }
 
 /// A message on OpenAI's wire under these quirks.

@@ -1,4 +1,4 @@
-//! Both wires against the scripted server: what is sent, and what comes of what is answered.
+//! Every wire against the scripted server: what is sent, and what comes of what is answered.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ const KEY: &str = "sk-scripted-0123456789abcdef";
 fn server(wire: Wire, base_url: String) -> Server {
     let quirks = match wire {
         Wire::AnthropicMessages => Quirks::at(wire, "https://api.anthropic.com"),
-        Wire::OpenAiChat => Quirks::at(wire, "https://api.openai.com/v1"),
+        Wire::OpenAiChat | Wire::OpenAiResponses => Quirks::at(wire, "https://api.openai.com/v1"),
     };
     Server {
         name: "here".into(),
@@ -39,6 +39,7 @@ fn answer(wire: Wire, said: &[Said]) -> Answer {
     match wire {
         Wire::AnthropicMessages => Answer::anthropic(said),
         Wire::OpenAiChat => Answer::openai(said),
+        Wire::OpenAiResponses => Answer::responses(said),
     }
 }
 
@@ -96,7 +97,7 @@ async fn rounds(provider: &dyn Provider) -> Vec<Message> {
     }
 }
 
-const WIRES: [Wire; 2] = [Wire::AnthropicMessages, Wire::OpenAiChat];
+const WIRES: [Wire; 3] = Wire::ALL;
 
 #[tokio::test]
 async fn requests_only_grow() {
@@ -254,8 +255,12 @@ async fn what_is_sent() {
         ..server(Wire::AnthropicMessages, format!("{}/v1/", anthropic.url()))
     };
     let openai = Scripted::start([answer(Wire::OpenAiChat, &[Said::text("Hi.")])]);
-    let server_o = Server { extra, ..server(Wire::OpenAiChat, format!("{}/v1", openai.url())) };
-    for server in [server_a, server_o] {
+    let server_o =
+        Server { extra: extra.clone(), ..server(Wire::OpenAiChat, format!("{}/v1", openai.url())) };
+    let responses = Scripted::start([answer(Wire::OpenAiResponses, &[Said::text("Hi.")])]);
+    let server_r =
+        Server { extra, ..server(Wire::OpenAiResponses, format!("{}/v1", responses.url())) };
+    for server in [server_a, server_o, server_r] {
         let provider = connect("here://m", &[server], None).expect("a provider");
         ask(&*provider, &[prompt("Hello")]).await;
     }
@@ -290,6 +295,36 @@ async fn what_is_sent() {
             "temperature": 1, "top_p": 0.5, "max_completion_tokens": 1000,
             "messages": [{"role": "system", "content": "Be brief."},
                 {"role": "user", "content": "Hello"}]})
+        .to_string()
+    );
+}
+
+#[tokio::test]
+async fn a_response_is_kept_nowhere() {
+    let said = [Said::reasoning("Look."), Said::text("I look."), Said::call("c1", "echo", "{}")];
+    let scripted = Scripted::start([
+        answer(Wire::OpenAiResponses, &said),
+        answer(Wire::OpenAiResponses, &[Said::text("Done.")]),
+    ]);
+    rounds(&*provider(Wire::OpenAiResponses, scripted.url())).await;
+    let received = &scripted.received()[1];
+    assert_eq!(received.path, "/responses");
+    assert_eq!(received.header("authorization"), Some(&*format!("Bearer {KEY}")));
+    let summary = json!([{"type": "summary_text", "text": "Look."}]);
+    assert_eq!(
+        received.text(),
+        json!({"model": "m", "stream": true, "store": false,
+            "include": ["reasoning.encrypted_content"],
+            "tools": [{"type": "function", "name": "echo", "description": "Says it again.",
+                "parameters": {"type": "object", "properties": {}}, "strict": false}],
+            "instructions": "Be brief.", "max_output_tokens": 1000, "input": [
+                {"type": "message", "role": "user",
+                    "content": [{"type": "input_text", "text": "Say a and b."}]},
+                {"type": "reasoning", "summary": summary, "encrypted_content": "c2lnbmVk"},
+                {"type": "message", "role": "assistant",
+                    "content": [{"type": "output_text", "text": "I look."}]},
+                {"type": "function_call", "call_id": "call_1_0", "name": "echo", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "call_1_0", "output": "{}"}]})
         .to_string()
     );
 }

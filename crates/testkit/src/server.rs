@@ -115,6 +115,11 @@ impl Answer {
         Self::sse(openai_sse(said))
     }
 
+    /// A whole reply as OpenAI's Responses stream it.
+    pub fn responses(said: &[Said]) -> Self {
+        Self::sse(responses_sse(said))
+    }
+
     /// No answer at all, on an open connection.
     pub fn silent() -> Self {
         Self { end: End::Silent, ..Self::sse("") }
@@ -472,6 +477,63 @@ fn openai_chunk(choices: &Value, usage: &Value) -> String {
     let chunk = json!({"id": "chatcmpl-1", "object": "chat.completion.chunk",
         "created": 1_790_000_000, "model": "gpt-scripted", "choices": choices, "usage": usage});
     format!("data: {chunk}\n\n")
+}
+
+/// The body of a whole reply of OpenAI's Responses: 10 tokens read, 5 written.
+pub fn responses_sse(said: &[Said]) -> String {
+    let mut sse = String::new();
+    let mut event = |kind: &str, mut fields: Value| {
+        fields["type"] = kind.into();
+        sse.push_str(&format!("event: {kind}\ndata: {fields}\n\n"));
+    };
+    let response = |status: &str, usage: Value| {
+        json!({"response": {"id": "resp_1", "object": "response", "model": "gpt-scripted",
+            "status": status, "error": null, "usage": usage}})
+    };
+    event("response.created", response("in_progress", Value::Null));
+    for (index, part) in said.iter().enumerate() {
+        let (empty, pieces, whole) = responses_item(part);
+        event("response.output_item.added", json!({"output_index": index, "item": empty}));
+        for (kind, piece) in pieces {
+            event(kind, json!({"output_index": index, "delta": piece}));
+        }
+        event("response.output_item.done", json!({"output_index": index, "item": whole}));
+    }
+    let usage = json!({"input_tokens": 10, "output_tokens": 5, "total_tokens": 15});
+    event("response.completed", response("completed", usage));
+    sse
+}
+
+/// An item as it begins, its pieces, and the whole.
+fn responses_item(part: &Said) -> (Value, Vec<(&'static str, &str)>, Value) {
+    let pieces = |kind, text| words(text).map(|word| (kind, word)).collect();
+    match part {
+        Said::Text(text) => (
+            json!({"id": "msg_1", "type": "message", "role": "assistant", "content": []}),
+            pieces("response.output_text.delta", text),
+            json!({"id": "msg_1", "type": "message", "role": "assistant",
+                "content": [{"type": "output_text", "text": text, "annotations": []}]}),
+        ),
+        Said::Reasoning(text) => (
+            json!({"id": "rs_1", "type": "reasoning", "summary": []}),
+            pieces("response.reasoning_summary_text.delta", text),
+            json!({"id": "rs_1", "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": text}],
+                "encrypted_content": "c2lnbmVk"}),
+        ),
+        Said::Call { id, name, arguments } => {
+            let call = |arguments: &str| {
+                json!({"id": "fc_1", "type": "function_call", "call_id": id, "name": name,
+                    "arguments": arguments})
+            };
+            let halves = halves(arguments);
+            (
+                call(""),
+                halves.map(|half| ("response.function_call_arguments.delta", half)).to_vec(),
+                call(arguments),
+            )
+        }
+    }
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

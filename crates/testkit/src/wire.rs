@@ -1,8 +1,9 @@
-//! What two model APIs accept as messages, stricter than they are: unknown fields and odd orders
+//! What three model APIs accept as messages, stricter than they are: unknown fields and odd orders
 //! are faults here, because a server that forgives them today need not do so tomorrow.
 
 mod anthropic;
 mod openai;
+mod responses;
 
 use std::collections::HashSet;
 
@@ -13,6 +14,8 @@ pub enum Api {
     Anthropic,
     /// OpenAI Chat Completions.
     OpenAi,
+    /// OpenAI Responses.
+    Responses,
 }
 
 /// Checks the rendered messages of one request as they come. Sealed segments are taken with
@@ -76,6 +79,7 @@ impl Wire {
         let read = match self.api {
             Api::Anthropic => anthropic::read(segment, &self.unanswered, self.segments == 0),
             Api::OpenAi => openai::read(segment, &self.unanswered, self.segments == 0),
+            Api::Responses => responses::read(segment, &self.unanswered, self.segments == 0),
         };
         read.map_err(|why| {
             let (number, bytes) = (self.segments, String::from_utf8_lossy(segment));

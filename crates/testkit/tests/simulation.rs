@@ -1,4 +1,4 @@
-//! Seeded worlds with a crash in each, over both providers' projections.
+//! Seeded worlds with a crash in each, over every wire's projections.
 //!
 //! `INSPAN_SIM_SEEDS` and `INSPAN_SIM_SEEDS_WHOLE` set how many seeds have one crash, and how many
 //! have one after every entry; without them it is the numbers of a release build, or a few in a
@@ -22,9 +22,11 @@ fn every_world_ends_well() {
     let connected = |model| connect(model, &servers, None).map_err(|e| e.to_string());
     let anthropic = connected("anthropic://claude").unwrap();
     let openai = connected("openai://gpt").unwrap();
+    let responses = connected("openai-responses://gpt").unwrap();
     let shown = [
         Shown { provider: &*anthropic, api: Api::Anthropic },
         Shown { provider: &*openai, api: Api::OpenAi },
+        Shown { provider: &*responses, api: Api::Responses },
     ];
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut reached = Reached::default();

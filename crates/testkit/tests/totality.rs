@@ -38,11 +38,15 @@ use serde_json::json;
 
 type Log = Vec<(i64, Event)>;
 
-fn providers() -> [(Arc<dyn Provider>, Api); 2] {
+fn providers() -> [(Arc<dyn Provider>, Api); 3] {
     let nothing: Lookup = Arc::new(|_| None);
     let servers = built_in(&nothing);
     let connected = |model| connect(model, &servers, None).unwrap();
-    [(connected("anthropic://one"), Api::Anthropic), (connected("openai://two"), Api::OpenAi)]
+    [
+        (connected("anthropic://one"), Api::Anthropic),
+        (connected("openai://two"), Api::OpenAi),
+        (connected("openai-responses://three"), Api::Responses),
+    ]
 }
 
 proptest! {
@@ -291,7 +295,7 @@ fn reply() -> impl Strategy<Value = Reply> {
     ];
     (vec(part(), 0..4), select(stops.to_vec()), usage(), issuer()).prop_map(
         |(parts, stop, usage, issuer)| Reply {
-            parts,
+            parts: parts.into_iter().map(|part| as_of(&issuer, part)).collect(),
             stop,
             usage,
             issuer,
@@ -299,6 +303,19 @@ fn reply() -> impl Strategy<Value = Reply> {
             provider_id: String::new(),
         },
     )
+}
+
+/// Signed reasoning in the form of its issuer.
+fn as_of(issuer: &str, part: ReplyPart) -> ReplyPart {
+    match part {
+        ReplyPart::Reasoning(Reasoning { text, signed: true, .. })
+            if issuer.starts_with("openai-responses") =>
+        {
+            let raw = r#"{"type":"reasoning","summary":[],"encrypted_content":"c2ln"}"#.to_owned();
+            ReplyPart::Reasoning(Reasoning { text, raw, signed: true })
+        }
+        part => part,
+    }
 }
 
 fn issuer() -> impl Strategy<Value = String> {

@@ -97,7 +97,10 @@ fn server(
     let timeouts = if local { Timeouts::LOCAL } else { Timeouts::REMOTE };
     let quirks = match base {
         // These two names stand for every server of their wire.
-        Some(base) if base.wire == wire && !["anthropic", "openai"].contains(&&*base.name) => {
+        Some(base)
+            if base.wire == wire
+                && !["anthropic", "openai", "openai-responses"].contains(&&*base.name) =>
+        {
             base.quirks.clone()
         }
         _ => Quirks::at(wire, &base_url),

@@ -19,6 +19,7 @@ pub(super) struct RawQuirks {
     call_ids: Option<Text>,
     after_results: Option<Text>,
     alternate: Option<bool>,
+    encrypted_reasoning: Option<bool>,
     plain_schemas: Option<bool>,
     tools_max: Option<Scalar>,
     pictures: Option<RawPictures>,
@@ -46,6 +47,7 @@ pub(super) fn lower(
     set(&mut quirks.stream_options, raw.stream_options);
     set(&mut quirks.reasoning_needed, raw.reasoning_needed);
     set(&mut quirks.alternate, raw.alternate);
+    set(&mut quirks.encrypted_reasoning, raw.encrypted_reasoning);
     set(&mut quirks.plain_schemas, raw.plain_schemas);
     set(&mut quirks.cuts_silently, raw.cuts_silently);
     if let Some(field) = &raw.output_limit_field {

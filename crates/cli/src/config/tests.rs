@@ -55,6 +55,7 @@ fn nothing_need_be_there() {
     let known = [
         "anthropic",
         "openai",
+        "openai-responses",
         "ollama",
         "llamacpp",
         "vllm",
@@ -176,8 +177,8 @@ fn mistakes_are_told_with_place_and_remedy() {
         (
             "model: groq://qwen",
             "~/config.yaml:1:8: model: `groq://qwen` is a model of no known server; there are: \
-             anthropic, openai, ollama, llamacpp, vllm, lmstudio, openrouter, deepseek, \
-             dashscope, moonshot, mistral",
+             anthropic, openai, openai-responses, ollama, llamacpp, vllm, lmstudio, \
+             openrouter, deepseek, dashscope, moonshot, mistral",
         ),
         (
             "limits: { output_tokens_max: 0 }",
@@ -223,8 +224,8 @@ fn a_secret_in_the_wrong_place_is_quoted_as_it_is_written() {
         (
             "model: ${A_KEY}://${HOST}",
             "~/config.yaml:1:8: model: `${A_KEY}://${HOST}` is a model of no known server; there \
-             are: anthropic, openai, ollama, llamacpp, vllm, lmstudio, openrouter, deepseek, \
-             dashscope, moonshot, mistral",
+             are: anthropic, openai, openai-responses, ollama, llamacpp, vllm, lmstudio, \
+             openrouter, deepseek, dashscope, moonshot, mistral",
         ),
         (
             "limits: { rounds_max: '${A_KEY}' }",
@@ -237,7 +238,8 @@ fn a_secret_in_the_wrong_place_is_quoted_as_it_is_written() {
         ),
         (
             "providers: { openai: { wire: '${A_KEY}' } }",
-            "~/config.yaml:1:30: wire: `${A_KEY}` is not known; there are: anthropic, openai",
+            "~/config.yaml:1:30: wire: `${A_KEY}` is not known; there are: anthropic, openai, \
+             responses",
         ),
         (
             "providers: { openai: { quirks: { output_limit_field: '${A_KEY}' } } }",

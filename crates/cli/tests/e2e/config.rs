@@ -26,8 +26,9 @@ fn models_and_keys() {
         ),
         (
             "antropic://claude",
-            "no server is called `antropic`. Did you mean `anthropic`? Known are anthropic, \
-             ollama, openai",
+            "no server is called `antropic`. Did you mean `anthropic`? Known are \
+             anthropic, dashscope, deepseek, llamacpp, lmstudio, mistral, moonshot, ollama, openai, \
+             openai-responses, openrouter, vllm",
         ),
         ("anthropic://claude", "anthropic: no key: set ANTHROPIC_API_KEY"),
         ("openai://gpt", "openai: no key: set OPENAI_API_KEY"),

@@ -255,8 +255,14 @@ impl World {
     /// As the API of this model gives it.
     fn reasoning(&mut self) -> ReplyPart {
         let text = "Warm or cold?".to_owned();
-        let signed = self.apis[self.answering] == Api::Anthropic && self.rng.bool();
-        let block = json!({"type": "thinking", "thinking": text, "signature": "c2lnbmVk"});
+        let block = match self.apis[self.answering] {
+            Api::Anthropic => json!({"type": "thinking", "thinking": text, "signature": "c2ln"}),
+            Api::Responses => {
+                json!({"type": "reasoning", "summary": [], "encrypted_content": "c2"})
+            }
+            Api::OpenAi => Value::Null,
+        };
+        let signed = !block.is_null() && self.rng.bool();
         let raw = if signed { block.to_string() } else { String::new() };
         ReplyPart::Reasoning(Reasoning { text, raw, signed })
     }
