@@ -85,7 +85,7 @@ fn setup(store: Arc<dyn Store>, url: &str, repeat: Repeat) -> Result<Setup, Box<
         wire: Wire::AnthropicMessages,
         base_url: url.to_owned(),
         key: KeySource::None,
-        quirks: Quirks::ANTHROPIC,
+        quirks: Quirks::at(Wire::AnthropicMessages, "https://api.anthropic.com"),
         timeouts: Timeouts::LOCAL,
         extra: Default::default(),
     };

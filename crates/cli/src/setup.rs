@@ -73,7 +73,7 @@ pub(crate) fn prepare(
         window_tokens_max: facts.window_tokens_max,
         output_tokens_max: facts.output_tokens_max,
         price: facts.price,
-        cuts_silently: false,
+        cuts_silently: provider.cuts_silently(),
     };
     let setup = Setup {
         store,

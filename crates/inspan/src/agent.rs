@@ -269,7 +269,10 @@ impl Agent {
             workdir: String::new(),
             config: SessionConfigured {
                 agent: (!self.name.is_empty()).then_some(agent),
-                model: self.model.clone(),
+                model: ModelRef {
+                    cuts_silently: self.provider.cuts_silently(),
+                    ..self.model.clone()
+                },
                 fallbacks: Vec::new(),
                 system: self.system.clone(),
                 tools: Vec::new(),

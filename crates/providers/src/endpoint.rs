@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use inspan_core::{
     mask::Mask,
-    provider::{BoxStream, ErrorClass, ModelError, ModelEvent},
+    provider::{BoxStream, ErrorClass, ModelError, ModelEvent, Refused},
 };
 use reqwest::{
     Response, Url,
@@ -181,13 +181,18 @@ impl Endpoint {
             }
             _ => String::new(),
         };
+        // Other statuses are about the model, the address or the key, and not about the request.
+        let is_refusal =
+            failure.class == ErrorClass::BadRequest && matches!(failure.status, Some(400 | 422));
+        let part = failure.part.and_then(|part| part.named(tools));
+        let part = part.or_else(|| is_refusal.then_some(Refused::Unsaid));
         let what = failure.what.trim_end_matches('.');
         let message = format!("{} {what}{hint}", self.place());
         ModelError {
             class: failure.class,
             message: mask.text(&message).into_owned(),
             retry_after_ms: failure.retry_after_ms,
-            refused: failure.part.and_then(|part| part.named(tools)),
+            refused: part,
         }
     }
 }
