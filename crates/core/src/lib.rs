@@ -10,6 +10,7 @@
 
 mod account;
 pub mod arguments;
+pub mod blobs;
 pub mod budget;
 pub mod columns;
 pub mod decide;
@@ -19,6 +20,7 @@ pub mod gate;
 pub mod hash;
 pub mod mask;
 pub mod message;
+pub mod pictures;
 pub mod prompt;
 pub mod provider;
 pub mod recover;

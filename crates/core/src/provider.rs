@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     hash::Hash,
     message::{CallId, Reasoning, Reply, ReplyPart, ReplyStop, ToolCall, Usage},
+    pictures::PictureLimits,
     prompt::Segment,
     tool::ToolSpec,
 };
@@ -228,6 +229,11 @@ pub trait Provider: Send + Sync {
     /// same bytes. A segment may be several of the provider's own messages, joined by commas.
     fn render(&self, segment: Segment<'_>, images: &dyn Images) -> Vec<u8>;
 
+    /// What it takes of pictures.
+    fn picture_limits(&self) -> PictureLimits {
+        PictureLimits::default()
+    }
+
     /// Asks the model. The stream ends with `Finished` or `Failed`; one that ends otherwise counts
     /// as failed with [`ErrorClass::Network`]. Dropping it aborts the call. No retries.
     fn stream(&self, request: Request) -> BoxStream<ModelEvent>;
@@ -253,6 +259,10 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
 
     fn render(&self, segment: Segment<'_>, images: &dyn Images) -> Vec<u8> {
         (**self).render(segment, images)
+    }
+
+    fn picture_limits(&self) -> PictureLimits {
+        (**self).picture_limits()
     }
 
     fn stream(&self, request: Request) -> BoxStream<ModelEvent> {

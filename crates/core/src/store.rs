@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     event::{Entry, Head},
     gate::BoxFuture,
-    hash::Hash,
 };
+
+pub use crate::blobs::Blobs;
 
 /// The identifier of a session: 1 to 64 of `a-z`, `0-9` and `-`, so that it can name a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -114,6 +115,15 @@ pub enum StoreError {
         /// What was wrong.
         why: String,
     },
+    /// A blob is not what was put: its bytes have another hash. It counts as lost.
+    #[error(
+        "{what} is not what was written, so it counts as lost: remove it, and add it again if you \
+         have it"
+    )]
+    BlobDamaged {
+        /// Which file or object.
+        what: String,
+    },
     /// No write is possible: a full or read-only disk, a permission.
     #[error("{what} can't be written: {why}")]
     NotWritable {
@@ -187,6 +197,12 @@ pub trait Store: Send + Sync {
         prefix: &str,
         count_max: usize,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>>;
+
+    /// Where the blobs that these logs name are kept when nobody says otherwise; `None` when no
+    /// place goes with them.
+    fn blobs(&self) -> Option<Arc<dyn Blobs>> {
+        None
+    }
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {
@@ -223,15 +239,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
         (**self).sessions(prefix, count_max)
     }
-}
 
-/// Large or binary content by the hash of its bytes.
-pub trait Blobs: Send + Sync {
-    /// Keeps `bytes` and gives their address.
-    fn put(&self, bytes: Arc<[u8]>) -> BoxFuture<'static, Result<Hash, StoreError>>;
-
-    /// The bytes at `hash`; `None` when they are not there.
-    fn get(&self, hash: &Hash) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>>;
+    fn blobs(&self) -> Option<Arc<dyn Blobs>> {
+        (**self).blobs()
+    }
 }
 
 #[cfg(test)]

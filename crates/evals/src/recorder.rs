@@ -8,7 +8,7 @@ use inspan_core::{
     gate::BoxFuture,
     hash::Hash,
     mask::Mask,
-    store::{Claim, ENTRIES_READ_MAX, SessionId, SessionRow, Store, StoreError},
+    store::{Blobs, Claim, ENTRIES_READ_MAX, SessionId, SessionRow, Store, StoreError},
 };
 
 use crate::recording::text_of;
@@ -94,6 +94,10 @@ impl<S: Store + 'static> Store for Recorder<S> {
         count_max: usize,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
         self.inner.sessions(prefix, count_max)
+    }
+
+    fn blobs(&self) -> Option<Arc<dyn Blobs>> {
+        self.inner.blobs()
     }
 }
 

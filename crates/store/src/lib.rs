@@ -1,14 +1,19 @@
 //! Where logs are kept: [`Memory`] for tests and for programs that embed Inspan, [`Sqlite`] for
-//! everything that outlives its process (feature `sqlite`).
+//! everything that outlives its process (feature `sqlite`). Both pass the same contract suite,
+//! `tests/contract`. What an entry means is the core's business: here it is a row.
 //!
-//! Both implement [`Store`](inspan_core::store::Store) and [`Blobs`](inspan_core::store::Blobs) and
-//! pass the same contract suite, `tests/contract.rs`. What an entry means is the core's business:
-//! here it is a row.
+//! Blobs are kept beside them: see [`Files`] (feature `files`).
 
+#[cfg(feature = "files")]
+mod blobs;
+#[cfg(feature = "files")]
+mod disk;
 mod memory;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+#[cfg(feature = "files")]
+pub use blobs::{Files, Swept, sweep};
 pub use memory::Memory;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     future::ready,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use inspan_core::{
@@ -14,6 +15,9 @@ use inspan_core::{
 };
 
 use crate::check_order;
+
+/// Bytes of the blobs that a store that forgets keeps.
+const BLOBS_BYTES_MAX: usize = 256 << 20;
 
 /// Logs and blobs in memory. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +30,10 @@ struct Kept {
     /// Claims that were given back.
     released: u64,
     logs: BTreeMap<SessionId, Log>,
-    blobs: HashMap<Hash, Arc<[u8]>>,
+    blobs: HashMap<Hash, Blob>,
+    blobs_bytes: usize,
+    /// How often a blob was put.
+    puts: u64,
 }
 
 #[derive(Debug, Default)]
@@ -83,7 +90,8 @@ impl Memory {
     }
 
     /// A store that forgets: of the logs that nobody writes any more, it keeps the `idle_max` that
-    /// were written last, and those that wait to be gone on with (parked).
+    /// were written last, and those that wait to be gone on with (parked); of the blobs, the last
+    /// 256 MiB.
     pub fn keeping(idle_max: usize) -> Self {
         let kept = Kept { idle_max: Some(idle_max), ..Kept::default() };
         Self(Arc::new(Mutex::new(kept)))
@@ -229,16 +237,81 @@ impl Store for Memory {
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
         Box::pin(ready(Ok(self.list(prefix, count_max))))
     }
+
+    fn blobs(&self) -> Option<Arc<dyn Blobs>> {
+        Some(Arc::new(self.clone()))
+    }
+}
+
+/// A blob in memory.
+#[derive(Debug)]
+struct Blob {
+    bytes: Arc<[u8]>,
+    /// The place of its last put among all.
+    put: u64,
+    put_ms: i64,
+}
+
+impl Kept {
+    /// Keeps a blob; of a store that forgets, those that were put longest ago make room.
+    fn keep(&mut self, hash: Hash, bytes: Arc<[u8]>) {
+        let is_bounded = self.idle_max.is_some();
+        self.puts += 1;
+        self.blobs_bytes += bytes.len();
+        let blob = Blob { bytes, put: self.puts, put_ms: now_ms() };
+        if let Some(before) = self.blobs.insert(hash, blob) {
+            self.blobs_bytes -= before.bytes.len();
+        }
+        while is_bounded && self.blobs_bytes > BLOBS_BYTES_MAX && self.blobs.len() > 1 {
+            let oldest = self.blobs.iter().min_by_key(|(_, blob)| blob.put).map(|(hash, _)| *hash);
+            oldest.into_iter().for_each(|hash| self.let_go(&hash));
+        }
+    }
+
+    fn let_go(&mut self, hash: &Hash) {
+        if let Some(blob) = self.blobs.remove(hash) {
+            self.blobs_bytes -= blob.bytes.len();
+        }
+    }
 }
 
 impl Blobs for Memory {
     fn put(&self, bytes: Arc<[u8]>) -> BoxFuture<'static, Result<Hash, StoreError>> {
         let hash = Hash::of_bytes(&bytes);
-        self.kept().blobs.insert(hash, bytes);
+        self.kept().keep(hash, bytes);
         Box::pin(ready(Ok(hash)))
     }
 
     fn get(&self, hash: &Hash) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
-        Box::pin(ready(Ok(self.kept().blobs.get(hash).cloned())))
+        let found = self.kept().blobs.get(hash).map(|blob| blob.bytes.clone());
+        Box::pin(ready(Ok(found)))
     }
+
+    fn old(
+        &self,
+        after: &Hash,
+        before_ms: i64,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<Hash>, StoreError>> {
+        let kept = self.kept();
+        let old = |(hash, blob): &(&Hash, &Blob)| *hash > after && blob.put_ms < before_ms;
+        let mut old: Vec<Hash> = kept.blobs.iter().filter(old).map(|(hash, _)| *hash).collect();
+        old.sort_unstable();
+        old.truncate(count_max);
+        Box::pin(ready(Ok(old)))
+    }
+
+    fn remove(&self, hash: &Hash, before_ms: i64) -> BoxFuture<'static, Result<bool, StoreError>> {
+        let mut kept = self.kept();
+        let is_old = kept.blobs.get(hash).is_some_and(|blob| blob.put_ms < before_ms);
+        if is_old {
+            kept.let_go(hash);
+        }
+        Box::pin(ready(Ok(is_old)))
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

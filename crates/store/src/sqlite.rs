@@ -1,9 +1,8 @@
 //! Logs in an SQLite database: one writer task, a few readers, a lock file for each session.
 //!
 //! A commit is durable when its future says so (`synchronous=FULL`). Readers see the last commit
-//! and never hold up the writer (WAL). Blobs are files in a folder beside the database.
+//! and never hold up the writer (WAL).
 
-mod blobs;
 mod fault;
 mod lock;
 mod open;
@@ -18,13 +17,12 @@ use std::{
 use inspan_core::{
     event::{Entry, Head},
     gate::BoxFuture,
-    hash::Hash,
     store::{Blobs, Claim, SessionId, SessionRow, Store, StoreError},
 };
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 use tokio::task::JoinHandle;
 
-use crate::check_order;
+use crate::{Files, check_order};
 use lock::Lock;
 use open::Place;
 use writer::{Ask, Writer};
@@ -32,8 +30,8 @@ use writer::{Ask, Writer};
 /// Connections that read at the same time at most; each is opened when it is first needed.
 const READERS_MAX: u32 = 4;
 
-/// Logs in an SQLite database. Beside the file `PATH` there are the folders `PATH.locks` and
-/// `PATH.blobs`.
+/// Logs in an SQLite database. Beside the file `PATH` there are the folder `PATH.locks` and, as soon
+/// as there are blobs, `PATH.blobs`.
 ///
 /// When it is dropped, what has queued is still written, as long as its runtime runs;
 /// [`Sqlite::close`] waits for it.
@@ -148,25 +146,10 @@ impl Store for Sqlite {
             rows::list(&mut reader, &prefix, count_max).await.map_err(fault)
         })
     }
-}
 
-impl Blobs for Sqlite {
-    fn put(&self, bytes: Arc<[u8]>) -> BoxFuture<'static, Result<Hash, StoreError>> {
-        let place = self.place.clone();
-        Box::pin(aside(move || blobs::put(&place.blobs, &bytes)))
+    fn blobs(&self) -> Option<Arc<dyn Blobs>> {
+        let mut folder = self.place.file.clone().into_os_string();
+        folder.push(".blobs");
+        Some(Arc::new(Files::new(folder)))
     }
-
-    fn get(&self, hash: &Hash) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
-        let (place, hash) = (self.place.clone(), *hash);
-        Box::pin(aside(move || blobs::get(&place.blobs, &hash)))
-    }
-}
-
-/// Runs `work`, which waits for the disk, where it holds up nobody.
-async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(StoreError::Other { what: "a file operation".into(), why: error.to_string() })
-    })
 }

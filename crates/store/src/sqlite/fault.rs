@@ -1,8 +1,10 @@
 //! What SQLite and the file system say, in words that a person can act on.
 
-use std::{io, path::Path};
+use std::path::Path;
 
 use inspan_core::store::StoreError;
+
+use crate::disk::FULL;
 
 /// The primary result codes of SQLite that mean something of their own here.
 mod code {
@@ -16,8 +18,6 @@ mod code {
     /// An extended code: the shared memory beside the database could not grow.
     pub(super) const IOERR_SHMSIZE: i32 = 4874;
 }
-
-const FULL: &str = "the disk is full: make room, then go on";
 
 /// Said to whoever asks after the store was closed.
 pub(super) const CLOSED: &str = "the store is closed";
@@ -84,21 +84,6 @@ pub(super) fn only_its_log(path: &Path) -> StoreError {
 /// What was written last is not in the database itself, so the advice names all of its files.
 fn move_away(what: &str) -> String {
     format!("move it away together with {what}-wal and {what}-shm, if they are there")
-}
-
-/// What the file system said of `path`.
-pub(super) fn of_file(path: &Path, error: &io::Error) -> StoreError {
-    let what = path.display().to_string();
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            StoreError::NotWritable { what, why: FULL.into() }
-        }
-        io::ErrorKind::PermissionDenied
-        | io::ErrorKind::ReadOnlyFilesystem
-        | io::ErrorKind::NotADirectory
-        | io::ErrorKind::AlreadyExists => StoreError::NotWritable { what, why: error.to_string() },
-        _ => StoreError::Other { what, why: error.to_string() },
-    }
 }
 
 fn extended_code(error: &sqlx::Error) -> Option<i32> {

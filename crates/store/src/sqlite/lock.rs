@@ -8,7 +8,7 @@ use std::{
 
 use inspan_core::store::{SessionId, StoreError};
 
-use super::fault;
+use crate::disk::{of_file, only_for_owner};
 
 /// A locked file. Dropping it frees the lock.
 #[derive(Debug)]
@@ -23,14 +23,14 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(StoreError::InUse(session.clone())),
-            Err(TryLockError::Error(error)) => Err(fault::of_file(&path, &error)),
+            Err(TryLockError::Error(error)) => Err(of_file(&path, &error)),
         }
     }
 
     /// Locks the file at `path`, after whoever has it now. Blocks its thread.
     pub(super) fn wait(path: &Path) -> Result<Self, StoreError> {
         let file = open(path)?;
-        file.lock().map_err(|error| fault::of_file(path, &error))?;
+        file.lock().map_err(|error| of_file(path, &error))?;
         Ok(Self(file))
     }
 }
@@ -46,6 +46,6 @@ impl Drop for Lock {
 fn open(path: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
-    super::open::only_for_owner(&mut options);
-    options.open(path).map_err(|error| fault::of_file(path, &error))
+    only_for_owner(&mut options);
+    options.open(path).map_err(|error| of_file(path, &error))
 }

@@ -1,7 +1,7 @@
 //! From a path to a database of the right version. One that is up to date is only read.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, OpenOptions},
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -15,6 +15,7 @@ use sqlx::{
 };
 
 use super::{fault, lock::Lock};
+use crate::disk::{make_folder, of_file, only_for_owner};
 
 /// How long a write waits for another process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,8 +34,6 @@ pub(super) struct Place {
     pub(super) file: PathBuf,
     /// The folder of lock files.
     pub(super) locks: PathBuf,
-    /// The folder of blobs.
-    pub(super) blobs: PathBuf,
 }
 
 impl Place {
@@ -42,17 +41,14 @@ impl Place {
     /// an address (`file:…`, `:memory:`), and a link to a database is followed, so that all who
     /// open it meet at the same lock files.
     pub(super) fn new(path: &Path) -> Result<Self, StoreError> {
-        let said = |error| fault::of_file(path, &error);
+        let said = |error| of_file(path, &error);
         let mut file = std::path::absolute(path).map_err(said)?;
         if file.is_symlink() && file.exists() {
             file = fs::canonicalize(file).map_err(said)?;
         }
-        let beside = |suffix: &str| {
-            let mut name = file.clone().into_os_string();
-            name.push(suffix);
-            PathBuf::from(name)
-        };
-        Ok(Self { locks: beside(".locks"), blobs: beside(".blobs"), file })
+        let mut locks = file.clone().into_os_string();
+        locks.push(".locks");
+        Ok(Self { locks: locks.into(), file })
     }
 
     /// How a connection is opened.
@@ -161,36 +157,6 @@ async fn migrate(place: &Place, connection: &mut SqliteConnection) -> Result<(),
     })
 }
 
-/// Makes `folder` and those above it, for the owner alone and durably, where they are missing.
-pub(super) fn make_folder(folder: &Path) -> Result<(), StoreError> {
-    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.is_dir()).collect();
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    for folder in missing.into_iter().rev() {
-        let made =
-            builder.create(folder).and_then(|()| folder.parent().map_or(Ok(()), sync_folder));
-        made.map_err(|error| fault::of_file(folder, &error))?;
-    }
-    Ok(())
-}
-
-/// A new name is durable once its folder is; only Unix can say so, and not on every file system.
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(not(unix)) {
-        return Ok(());
-    }
-    match File::open(folder)?.sync_all() {
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
-        {
-            Ok(())
-        }
-        done => done,
-    }
-}
-
 /// Refuses a database that was moved away or emptied without its log. The log is looked at first:
 /// another process that makes the database right now fills the file before it.
 fn check_log(path: &Path) -> Result<(), StoreError> {
@@ -213,17 +179,7 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
     options.create_new(true).write(true);
     only_for_owner(&mut options);
     match options.open(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(fault::of_file(path, &error))
-        }
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(of_file(path, &error)),
         _ => Ok(()),
     }
-}
-
-/// Files made with `options` can be read and written by their owner alone.
-pub(super) fn only_for_owner(options: &mut OpenOptions) {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    #[cfg(not(unix))]
-    let _ = options;
 }

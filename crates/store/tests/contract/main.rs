@@ -11,7 +11,7 @@ use inspan_core::{
     hash::Hash,
     message::How,
     provider::ErrorClass,
-    store::{Blobs, Claim, SessionRow, Store, StoreError},
+    store::{Claim, SessionRow, Store, StoreError},
 };
 use inspan_store::{Memory, Sqlite};
 use log::*;
@@ -52,7 +52,6 @@ contract![
     reading_goes_on_while_writing,
     the_list_says_what_each_session_did,
     the_list_is_ordered_and_limited,
-    blobs_are_found_by_their_hash,
 ];
 
 async fn all<S: Store>(store: &S, session: &str) -> Vec<Entry> {
@@ -353,17 +352,6 @@ async fn the_list_is_ordered_and_limited<S: Store>(store: &S) {
         let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
         assert_eq!(ids, expected, "{prefix} {max}");
     }
-}
-
-async fn blobs_are_found_by_their_hash<S: Blobs>(store: &S) {
-    let large: Arc<[u8]> = (0..300_000_u32).map(|n| n as u8).collect();
-    for bytes in [Arc::from(*b"abc"), Arc::from([]), large] {
-        let hash = store.put(bytes.clone()).await.unwrap();
-        assert_eq!(hash, Hash::of_bytes(&bytes));
-        assert_eq!(store.put(bytes.clone()).await.unwrap(), hash);
-        assert!(store.get(&hash).await.unwrap() == Some(bytes));
-    }
-    assert_eq!(store.get(&Hash::of_bytes(b"never put")).await.unwrap(), None);
 }
 
 /// Entries of a kind that the views and lists name, so that a renamed kind is noticed here.

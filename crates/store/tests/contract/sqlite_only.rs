@@ -16,7 +16,7 @@ use inspan_core::{
     hash::Hash,
     message::How,
     provider::ErrorClass,
-    store::{Blobs, Store, StoreError},
+    store::{Store, StoreError},
 };
 use inspan_store::Sqlite;
 use sqlx::{
@@ -300,29 +300,6 @@ async fn a_long_read_does_not_hold_up_the_writer() {
     store.close().await;
 }
 
-#[tokio::test]
-async fn a_damaged_blob_is_not_given_out() {
-    let (folder, path) = small().await;
-    let store = Sqlite::open(&path).await.unwrap();
-    let hash = store.put(Arc::from(*b"a picture")).await.unwrap();
-    let name = hash.to_string();
-    let blob = folder.path().join("log.db.blobs").join(shelf(&name)).join(&name);
-    assert_eq!(fs::read(&blob).unwrap(), b"a picture");
-    for damaged in ["another one", "a pikture", ""] {
-        fs::write(&blob, damaged).unwrap();
-        let error = store.get(&hash).await.unwrap_err();
-        assert_eq!(
-            said(&blob, &error),
-            "FILE can't be read as a log: its bytes are not those that were written: remove it \
-             and add it again"
-        );
-        assert_eq!(store.put(Arc::from(*b"a picture")).await.unwrap(), hash);
-        assert_eq!(store.get(&hash).await.unwrap().as_deref(), Some(&b"a picture"[..]));
-    }
-    assert_eq!(fs::read_dir(blob.parent().unwrap()).unwrap().count(), 1);
-    store.close().await;
-}
-
 #[cfg(unix)]
 #[tokio::test]
 async fn files_belong_to_their_owner_alone() {
@@ -332,7 +309,8 @@ async fn files_belong_to_their_owner_alone() {
     let store = Sqlite::open(&path).await.unwrap();
     let claim = store.create(&id("one")).await.unwrap();
     store.append(&claim, Head::default(), some(Head::default(), 1)).await.unwrap();
-    let hash = store.put(Arc::from(*b"a picture")).await.unwrap().to_string();
+    let blobs = store.blobs().unwrap();
+    let hash = blobs.put(Arc::from(*b"a picture")).await.unwrap().to_string();
     let blob = format!("log.db.blobs/{}/{hash}", shelf(&hash));
     let mode = |name: &str| {
         fs::metadata(folder.path().join("home").join(name)).unwrap().permissions().mode() & 0o777
@@ -653,7 +631,7 @@ async fn a_full_disk_is_told_and_survived() {
     };
     let full = "FILE can't be written: the disk is full: make room, then go on";
     assert_eq!(said(&path, &error), full);
-    let error = store.put(vec![7; 2_000_000].into()).await.unwrap_err();
+    let error = store.blobs().unwrap().put(vec![7; 2_000_000].into()).await.unwrap_err();
     let blob = Hash::of_bytes(&[7; 2_000_000]).to_string();
     assert_eq!(
         said(&path, &error),
