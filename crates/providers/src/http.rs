@@ -36,6 +36,8 @@ impl Http {
             .user_agent(concat!("inspan/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_millis(self.connect_ms_max))
             .pool_max_idle_per_host(CONNECTIONS_IDLE_MAX)
+            // Whatever else a program is built with changes nothing here.
+            .http1_only()
             // Only the caller says where requests go, not a variable of the environment.
             .no_proxy()
             // The key of one host is no business of another.

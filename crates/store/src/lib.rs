@@ -2,7 +2,8 @@
 //! everything that outlives its process (feature `sqlite`). Both pass the same contract suite,
 //! `tests/contract`. What an entry means is the core's business: here it is a row.
 //!
-//! Blobs are kept beside them: see [`Files`] (feature `files`).
+//! Blobs are kept beside them: see [`Files`] (feature `files`) and `S3` (feature
+//! `s3`).
 
 #[cfg(feature = "files")]
 mod blobs;
@@ -13,7 +14,9 @@ mod memory;
 mod sqlite;
 
 #[cfg(feature = "files")]
-pub use blobs::{Files, Swept, sweep};
+pub use blobs::{Files, Swept, Told, Watched, sweep};
+#[cfg(feature = "s3")]
+pub use blobs::{S3, S3Place};
 pub use memory::Memory;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;

@@ -1,10 +1,16 @@
 //! Where blobs are kept: in a folder, in memory, or in a store that speaks the protocol of S3.
 
 mod files;
+#[cfg(feature = "s3")]
+mod s3;
 mod sweep;
+mod watched;
 
 pub use files::Files;
+#[cfg(feature = "s3")]
+pub use s3::{S3, S3Place};
 pub use sweep::{Swept, sweep};
+pub use watched::{Told, Watched};
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! What a place for blobs promises, the same for all.
 
 mod files;
+mod s3;
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -8,7 +9,7 @@ use inspan_core::{
     blobs::{BLOB_AGE_MS_MIN, Blobs},
     hash::Hash,
 };
-use inspan_store::{Files, Memory, Swept, sweep};
+use inspan_store::{Files, Memory, S3, Swept, sweep};
 
 /// One test of each place for each promise.
 macro_rules! contract {
@@ -24,6 +25,13 @@ macro_rules! contract {
             async fn $promise() {
                 let folder = tempfile::tempdir().unwrap();
                 super::$promise(&super::Files::new(folder.path().join("blobs"))).await;
+            })*
+        }
+        mod bucket {
+            $(#[tokio::test]
+            async fn $promise() {
+                let place = super::s3::place(stringify!($promise)).await;
+                super::$promise(&super::S3::new(&place).unwrap()).await;
             })*
         }
     };
