@@ -9,9 +9,9 @@ use std::{
 
 use inspan_core::{
     mask::Mask,
-    store::{SessionId, Store},
+    store::{Blobs, SessionId, Store},
 };
-use inspan_store::Sqlite;
+use inspan_store::{Files, S3, Sqlite, Told, Watched};
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -83,6 +83,26 @@ impl Home {
             Ok::<_, Failure>(Arc::new(store))
         });
         Ok(opened.await?.clone())
+    }
+
+    /// Where blobs are kept: in the bucket of the configuration, for which a folder takes over while
+    /// it is away, or in the folder that goes with the store. `told` hears of every trouble.
+    ///
+    /// # Errors
+    /// The bucket's address makes no sense.
+    pub(crate) fn blobs(
+        &self,
+        config: &Config,
+        store: &dyn Store,
+        told: Told,
+    ) -> Result<Arc<dyn Blobs>, Failure> {
+        let folder =
+            store.blobs().unwrap_or_else(|| Arc::new(Files::new(self.folder.join("blobs"))));
+        let watched = match &config.blobs {
+            Some(place) => Watched::new(Arc::new(S3::new(place)?), Some(folder), told),
+            None => Watched::new(folder, None, told),
+        };
+        Ok(Arc::new(watched))
     }
 
     /// Closes the store at the end of a command, so that all of it is in its one file. What takes

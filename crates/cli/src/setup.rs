@@ -18,6 +18,7 @@ use inspan_core::{
 use inspan_engine::{Setup, SystemClock};
 use inspan_evals::{Drift, Recording, Replay};
 use inspan_providers::{Raw, RawPiece, Server, connect, known};
+use inspan_store::Told;
 
 use crate::{
     agent::{Agent, Surroundings},
@@ -75,9 +76,10 @@ pub(crate) fn prepare(
         price: facts.price,
         cuts_silently: provider.cuts_silently(),
     };
+    let blobs = home.blobs(config, &*store, tell_of_blobs(config.mask.clone()))?;
     let setup = Setup {
         store,
-        blobs: None,
+        blobs: Some(blobs),
         provider,
         fallbacks: Vec::new(),
         tools: agent.tools,
@@ -99,6 +101,14 @@ pub(crate) fn prepare(
         },
     };
     Ok(Prepared { setup, notices })
+}
+
+/// Tells a person what is wrong with a place for blobs.
+fn tell_of_blobs(mask: Mask) -> Told {
+    let out = Out::new(mask);
+    Arc::new(move |trouble| {
+        out.progress(&format!("  {} {}\n", styled(NOTE, "!"), out.shown(trouble)));
+    })
 }
 
 /// The agent of the flag; else the one that the session began with; else the one built in.

@@ -5,6 +5,7 @@ use std::{any::Any, fmt, future::Future, sync::Arc, time::Duration};
 use futures_util::stream;
 use inspan_core::{
     Entry,
+    blobs::Blobs,
     budget::{Limits, Price},
     event::{AgentRef, ModelRef, PermissionAsked, SessionConfigured},
     gate::{Asking, Choice, Gate},
@@ -47,6 +48,7 @@ pub struct Agent {
     gates: Vec<Arc<dyn Gate>>,
     limits: Limits,
     store: Arc<dyn Store>,
+    blobs: Option<Arc<dyn Blobs>>,
     shared: Shared,
     mask: Mask,
     asker: Option<Asker>,
@@ -83,6 +85,7 @@ impl Agent {
             gates: Vec::new(),
             limits: Limits::call(),
             store: Arc::new(Memory::keeping(SESSIONS_KEPT_MAX)),
+            blobs: None,
             shared: Shared::default(),
             mask: Mask::default(),
             asker: None,
@@ -156,6 +159,14 @@ impl Agent {
     /// be shared.
     pub fn store(mut self, store: impl Store + 'static) -> Self {
         self.store = Arc::new(store);
+        self
+    }
+
+    /// Where pictures and results that are too long for the log are kept. If not set, where the
+    /// store says ([`Store::blobs`]): in memory for one in memory, in a folder beside the file for
+    /// SQLite.
+    pub fn blobs(mut self, blobs: impl Blobs + 'static) -> Self {
+        self.blobs = Some(Arc::new(blobs));
         self
     }
 
@@ -257,7 +268,7 @@ impl Agent {
         };
         Setup {
             store: self.store.clone(),
-            blobs: None,
+            blobs: self.blobs.clone().or_else(|| self.store.blobs()),
             provider: self.provider.clone(),
             fallbacks: Vec::new(),
             tools: self.tools.clone(),

@@ -201,6 +201,7 @@
 //! - `providers` (on by default): model APIs over HTTP, for [`Agent::with_provider`] and
 //!   `Agent::new`.
 //! - `sqlite`: logs in SQLite, which outlive their process: `Agent::store(Sqlite::open(path).await?)`.
+//! - `s3`: pictures and long results in a bucket: `Agent::blobs(S3::new(&place)?)`.
 //! - `testing`: see above.
 
 extern crate self as inspan;
@@ -238,6 +239,7 @@ pub use error::Error;
 pub use gates::{IntoGate, IntoVerdict};
 pub use inspan_core as core;
 pub use inspan_core::{
+    blobs::Blobs,
     budget::{Limits, Price},
     effects::{Effects, Repeat},
     event::{Entry, Event, PermissionAsked, Stop},
@@ -255,7 +257,9 @@ pub use inspan_engine::{SessionError, Update};
 pub use inspan_providers as providers;
 pub use inspan_store::Memory;
 #[cfg(feature = "sqlite")]
-pub use inspan_store::Sqlite;
+pub use inspan_store::{Files, Sqlite};
+#[cfg(feature = "s3")]
+pub use inspan_store::{S3, S3Place};
 pub use schemars;
 pub use serde;
 pub use session::Session;

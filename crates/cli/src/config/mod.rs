@@ -4,6 +4,7 @@
 //! names the file, the line and what to write instead. Agents are folders of their own: see
 //! [`crate::agent`].
 
+mod blobs;
 mod error;
 mod figure;
 mod limits;
@@ -17,6 +18,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use inspan_core::{budget::Price, mask::Mask};
 use inspan_providers::{ProviderError, Server, built_in};
+use inspan_store::S3Place;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -26,6 +28,7 @@ pub(crate) use limits::{LimitsPatch, RawLimits};
 pub(crate) use source::{Scalar, Source, Text, near};
 pub(crate) use variables::Variables;
 
+use blobs::RawBlobs;
 use providers::RawProvider;
 
 /// What the person configured.
@@ -39,6 +42,8 @@ pub(crate) struct Config {
     pub models: BTreeMap<String, ModelFacts>,
     /// Limits that differ from the defaults.
     pub limits: LimitsPatch,
+    /// The bucket for blobs, in place of a folder.
+    pub blobs: Option<S3Place>,
     /// The environment, and `.env` behind it.
     pub variables: Variables,
     /// Takes every known secret out of a text.
@@ -71,13 +76,15 @@ impl Config {
         let raw: RawConfig = source.parse_if_there()?;
 
         let servers = providers::servers(raw.providers, &source, &variables)?;
-        let keys = providers::keys(&servers);
+        let blobs = blobs::place(raw.blobs, &source, &variables)?;
+        let keys = providers::keys(&servers).chain(blobs::keys(blobs.as_ref()));
         let mask = Mask::new(variables.secrets().chain(keys).chain(source.taken_in()));
         Ok(Self {
             model: raw.model.map(|model| self::model(&model, &source, &servers)).transpose()?,
             models: models(raw.models, &source, &servers)?,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
             servers,
+            blobs,
             mask,
             variables,
         })
@@ -101,6 +108,7 @@ struct RawConfig {
     providers: Option<BTreeMap<String, Spanned<RawProvider>>>,
     models: Option<BTreeMap<String, Spanned<RawModel>>>,
     limits: Option<RawLimits>,
+    blobs: Option<Spanned<RawBlobs>>,
 }
 
 #[derive(Default, Deserialize)]

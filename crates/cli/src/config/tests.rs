@@ -83,7 +83,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         (
             "colour: red\n",
             "~/config.yaml:1:1: unknown key `colour`; there are: model, providers, models, \
-             limits",
+             limits, blobs",
         ),
         (
             "limits:\n  rounds_max: many\n",
@@ -522,4 +522,80 @@ models:
         ),
     ];
     assert_eq!(load(yaml).models, expected.map(|(url, facts)| (url.to_owned(), facts)).into());
+}
+
+#[test]
+fn a_bucket_for_blobs() {
+    let keys = [("AWS_ACCESS_KEY_ID", "an-id"), ("AWS_SECRET_ACCESS_KEY", "env-secret-1")];
+    let shown = |config: Config| {
+        let place = config.blobs.unwrap();
+        let token = place.session_token.map(|token| token.expose_secret().to_owned());
+        format!(
+            "{} {} {:?} {} {} {} {token:?}",
+            place.bucket,
+            place.prefix,
+            place.endpoint,
+            place.region,
+            place.access_key,
+            place.secret_key.expose_secret()
+        )
+    };
+    let whole = "blobs:\n  url: s3://bucket/a/b\n  endpoint: http://${HOST}:9000\n  region: here\n  \
+                 access_key: me\n  secret_key: ${S3_KEY}\n  session_token: lent-token-1\n";
+    let table = [
+        ("blobs: s3://bucket", &[] as &[_], "bucket  None us-east-1 an-id env-secret-1 None"),
+        (
+            "blobs: s3://bucket/a/",
+            &[
+                ("AWS_REGION", "there"),
+                ("AWS_SESSION_TOKEN", "lent"),
+                ("AWS_ENDPOINT_URL", "http://box"),
+            ],
+            "bucket a Some(\"http://box\") there an-id env-secret-1 Some(\"lent\")",
+        ),
+        (
+            whole,
+            &[("HOST", "box"), ("S3_KEY", "file-secret-1"), ("AWS_SESSION_TOKEN", "of others")],
+            "bucket a/b Some(\"http://box:9000\") here me file-secret-1 Some(\"lent-token-1\")",
+        ),
+    ];
+    for (yaml, more, expected) in table {
+        let config = Home::new(yaml, "").load(&[&keys, more].concat()).unwrap();
+        assert!(!format!("{config:?}").contains("secret-1"));
+        for secret in ["env-secret-1", "file-secret-1", "lent-token-1"] {
+            let is_used = expected.contains(secret);
+            assert_eq!(config.mask.text(secret) == "[masked]", is_used, "{yaml}");
+        }
+        assert_eq!(shown(config), expected, "{yaml}");
+    }
+}
+
+#[test]
+fn a_bucket_that_makes_no_sense() {
+    let table = [
+        (
+            "blobs: gs://x",
+            "~/config.yaml:1:8: blobs: `gs://x` is no bucket: write s3://BUCKET/PREFIX",
+        ),
+        ("blobs: { region: x }", "~/config.yaml:1:8: `blobs` needs `url`"),
+        (
+            "blobs: { url: s3://bucket, acces_key: x }",
+            "~/config.yaml:1:28: unknown key `acces_key`; did you mean `access_key`?",
+        ),
+        (
+            "blobs: s3://bucket",
+            "~/config.yaml:1:8: a bucket needs `access_key`, or the variable AWS_ACCESS_KEY_ID",
+        ),
+        (
+            "blobs: { url: s3://bucket, access_key: a }",
+            "~/config.yaml:1:8: a bucket needs `secret_key`, or the variable AWS_SECRET_ACCESS_KEY",
+        ),
+        (
+            "blobs: { url: s3://bucket, access_key: a, secret_key: b, endpoint: box }",
+            "~/config.yaml:1:8: endpoint: write http://HOST or https://HOST",
+        ),
+    ];
+    for (config, message) in table {
+        assert_eq!(Home::new(config, "").error(), message, "{config}");
+    }
 }
