@@ -15,7 +15,7 @@ use inspan_core::{
     gate::{Asking, BoxFuture},
     mask::Mask,
     message::{Content, Labels, ToolResult},
-    store::{Claim, SessionId, SessionRow, Store, StoreError},
+    store::{Claim, SessionFilter, SessionId, SessionRow, Store, StoreError},
     tool::{Invocation, Tool, ToolError, ToolSpec},
 };
 use inspan_engine::{Command, Session, Setup, SystemClock, Update};
@@ -193,9 +193,8 @@ impl Store for Timed {
 
     fn sessions(
         &self,
-        prefix: &str,
-        count_max: usize,
+        filter: &SessionFilter,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
-        self.inner.sessions(prefix, count_max)
+        self.inner.sessions(filter)
     }
 }

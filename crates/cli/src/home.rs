@@ -9,13 +9,14 @@ use std::{
 
 use inspan_core::{
     mask::Mask,
-    store::{Blobs, SessionId, Store},
+    store::{Archive, Blobs, SessionFilter, SessionId, Store},
 };
-use inspan_store::{Files, S3, Sqlite, Told, Watched};
+use inspan_store::{Files, Postgres, S3, Sqlite, Told, Watched};
+use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 
 use crate::{
-    config::{Config, env_file_mask},
+    config::{Config, Database, env_file_mask},
     exit::Failure,
 };
 
@@ -30,7 +31,13 @@ pub(crate) struct Home {
     pub environment: Vec<(OsString, OsString)>,
     /// The working directory.
     pub workdir: PathBuf,
-    store: OnceCell<Arc<Sqlite>>,
+    store: OnceCell<Opened>,
+}
+
+/// The store, as it must be closed.
+enum Opened {
+    Sqlite(Arc<Sqlite>),
+    Postgres(Arc<Postgres>),
 }
 
 impl Home {
@@ -68,21 +75,30 @@ impl Home {
         self.mask().unwrap_or_else(|_| env_file_mask(&self.folder, self.environment.clone()))
     }
 
-    /// The database of the sessions.
-    pub(crate) fn database(&self) -> PathBuf {
-        self.folder.join("sessions.db")
-    }
-
-    /// The store, which is opened when it is first asked for.
+    /// The store, which is opened when it is first asked for: what `config.yaml` names, or
+    /// `sessions.db` in the home folder.
     ///
     /// # Errors
-    /// See [`Sqlite::open`].
-    pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, Failure> {
+    /// See [`Sqlite::open`] and [`Postgres::open`].
+    pub(crate) async fn store(&self) -> Result<Arc<dyn Archive>, Failure> {
         let opened = self.store.get_or_try_init(async || {
-            let store = Sqlite::open(&self.database()).await?;
-            Ok::<_, Failure>(Arc::new(store))
+            let config = Config::load(&self.folder, self.environment.clone())?;
+            Ok::<_, Failure>(match config.database {
+                Some(Database::Postgres(url)) => {
+                    Opened::Postgres(Arc::new(Postgres::open(url.expose_secret()).await?))
+                }
+                Some(Database::Sqlite(path)) => {
+                    Opened::Sqlite(Arc::new(Sqlite::open(self.folder.join(path)).await?))
+                }
+                None => {
+                    Opened::Sqlite(Arc::new(Sqlite::open(self.folder.join("sessions.db")).await?))
+                }
+            })
         });
-        Ok(opened.await?.clone())
+        Ok(match opened.await? {
+            Opened::Sqlite(store) => store.clone(),
+            Opened::Postgres(store) => store.clone(),
+        })
     }
 
     /// Where blobs are kept: in the bucket of the configuration, for which a folder takes over while
@@ -108,9 +124,14 @@ impl Home {
     /// Closes the store at the end of a command, so that all of it is in its one file. What takes
     /// too long is given up: it is durable without that.
     pub(crate) async fn close(&self) {
-        if let Some(store) = self.store.get() {
-            let _ = tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await;
-        }
+        let close = async {
+            match self.store.get() {
+                Some(Opened::Sqlite(store)) => store.close().await,
+                Some(Opened::Postgres(store)) => store.close().await,
+                None => {}
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, close).await;
     }
 }
 
@@ -124,7 +145,7 @@ pub(crate) fn is_folder(path: &Path) -> bool {
 /// # Errors
 /// There is none, or more than one.
 pub(crate) async fn session_of(store: &dyn Store, given: &str) -> Result<SessionId, Failure> {
-    let rows = store.sessions(given, 3).await?;
+    let rows = store.sessions(&SessionFilter::prefix(given, 3)).await?;
     let exact = rows.iter().find(|row| row.id.as_str() == given);
     match (exact, rows.as_slice()) {
         (Some(row), _) | (None, [row]) => Ok(row.id.clone()),

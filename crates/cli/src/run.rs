@@ -12,7 +12,7 @@ use inspan_core::{
     event::{Stop, TurnEnded},
     gate::AnsweredBy,
     message::{Content, Labels},
-    store::{SessionId, Store, StoreError},
+    store::{SessionFilter, SessionId, Store, StoreError},
 };
 use inspan_engine::{
     Command, Session, SessionError, Setup, SystemClock, Update, clock::Clock,
@@ -168,7 +168,7 @@ impl Drop for Record {
 
 /// The sessions that were interrupted or are parked, the last one first.
 async fn interrupted(store: &dyn Store) -> Result<Vec<SessionId>, Failure> {
-    let rows = store.sessions("", INTERRUPTED_LOOKED_AT_MAX).await?;
+    let rows = store.sessions(&SessionFilter::all(INTERRUPTED_LOOKED_AT_MAX)).await?;
     let open = |stop: &Option<String>| stop.as_deref().is_none_or(|stop| stop == "parked");
     let open = rows.into_iter().filter(|row| row.turns > 0 && open(&row.stop));
     Ok(open.map(|row| row.id).collect())

@@ -1,7 +1,7 @@
 //! `inspan sessions`: one line a session.
 
 use inspan_core::{
-    store::{SessionRow, Store},
+    store::{SessionFilter, SessionRow, Store},
     words::dollars,
 };
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::{
 /// Lists at most `count_max` sessions.
 pub(crate) async fn list(home: &Home, count_max: usize, as_json: bool) -> Result<u8, Failure> {
     let out = Out::new(home.mask()?);
-    let rows = home.store().await?.sessions("", count_max).await?;
+    let rows = home.store().await?.sessions(&SessionFilter::all(count_max)).await?;
     if as_json {
         rows.iter().for_each(|row| out.answer(&out.masked(&in_json(row))));
         return Ok(0);

@@ -4,6 +4,7 @@ use inspan_core::{
     Entry,
     event::{Event, Head},
     mask::Mask,
+    store::SessionFilter,
 };
 
 use inspan_engine::session::log;
@@ -20,8 +21,8 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
     let store = home.store().await?;
     let id = session_of(&store, given).await?;
     // Counted before they are read: somebody may be writing.
-    let rows = store.sessions(id.as_str(), 1).await?;
-    let written = rows.first().filter(|row| row.id == id).map_or(0, |row| row.entries);
+    let rows = store.sessions(&SessionFilter::prefix(id.as_str(), 1)).await?;
+    let written = rows.first().filter(|row| row.id == id).map_or(0, |row| row.head_seq);
     let entries = log(&store, &id).await?;
     if let Some(Changed { entry, after }) = first_changed(&entries) {
         return Err(Failure::Verify(format!(

@@ -29,6 +29,7 @@ pub mod shared;
 pub mod snapshot;
 pub mod state;
 pub mod store;
+pub mod stored;
 pub mod tool;
 pub mod turn;
 pub mod words;

@@ -1,12 +1,14 @@
 //! Where logs are kept. One writer for each session; many readers.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    event::{Entry, Head},
+    event::{Entry, Head, Stop},
     gate::BoxFuture,
+    hash::Hash,
+    stored::Standing,
 };
 
 pub use crate::blobs::Blobs;
@@ -69,8 +71,20 @@ pub struct Claim {
     /// Grows with every claim; a write with an older one is refused.
     pub epoch: u64,
     /// What holds the claim, such as a locked file.
-    pub guard: Box<dyn Any + Send + Sync>,
+    pub guard: Box<dyn Guard>,
 }
+
+/// What holds a claim until it is dropped.
+pub trait Guard: Send + Sync {
+    /// Resolves when the right to write was lost: another process may have it now, and nothing
+    /// must be begun any more. Never resolves for a claim that can't be lost.
+    fn lost(&self) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Holds nothing.
+impl Guard for () {}
 
 impl fmt::Debug for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,7 +115,15 @@ pub enum StoreError {
         /// What the writer took for its last entry.
         after: u64,
     },
-    /// The database was made by a newer Inspan.
+    /// A fork goes on from an entry that is not there: nothing was written.
+    #[error("session {session} has no such entry {seq}: nothing was written")]
+    NoEntry {
+        /// The session that was to be forked.
+        session: SessionId,
+        /// The entry.
+        seq: u64,
+    },
+    /// The database, or the log, was made by a newer Inspan.
     #[error("{what} was written by a newer version of Inspan: nothing was changed")]
     Newer {
         /// Which file or database, and its version.
@@ -151,21 +173,80 @@ pub struct SessionRow {
     pub started_ms: i64,
     /// Its last entry, in milliseconds since 1970.
     pub updated_ms: i64,
-    /// The number of its entries.
+    /// The number of its last entry.
+    pub head_seq: u64,
+    /// The number of its own entries; those before the place where it was forked are its parent's.
     pub entries: u64,
     /// The number of its turns.
     pub turns: u32,
     /// The beginning of its first prompt.
     pub title: String,
+    /// The name of its agent; may be empty.
+    pub agent: String,
+    /// Its working directory.
+    pub workdir: String,
+    /// How it stands.
+    pub standing: Standing,
+    /// When to go on with a parked turn, in milliseconds since 1970, if anybody knows.
+    pub wake_ms: Option<i64>,
     /// Why its last turn ended; `None` while one is open (or was, when its process died).
     pub stop: Option<String>,
-    /// Tokens over all tiers.
+    /// The session that it was forked from, and the last entry that they share.
+    pub parent: Option<(SessionId, u64)>,
+    /// Tokens over all tiers that its own entries spent.
     pub tokens: u64,
-    /// Cost in thousand-millionths of a US dollar.
+    /// Their cost in thousand-millionths of a US dollar.
     pub cost_nano_usd: u64,
 }
 
-/// Where logs are kept.
+/// Which sessions a list has. What is `None` keeps all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionFilter {
+    /// Those whose identifier begins so.
+    pub prefix: String,
+    /// Those of the agent of this name.
+    pub agent: Option<String>,
+    /// Those that work in this directory.
+    pub workdir: Option<String>,
+    /// Those that stand so.
+    pub standing: Option<Standing>,
+    /// Those whose last turn ended so.
+    pub stop: Option<Stop>,
+    /// Those changed at this time or later, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
+    /// Those changed before this time, in milliseconds since 1970.
+    pub until_ms: Option<i64>,
+    /// Those in which a search finds these words; see [`Archive::search`].
+    pub words: Option<String>,
+    /// How many at most.
+    pub count_max: usize,
+}
+
+impl SessionFilter {
+    /// All sessions, at most `count_max`.
+    pub fn all(count_max: usize) -> Self {
+        Self { count_max, ..Self::default() }
+    }
+
+    /// Those whose identifier begins with `prefix`, at most `count_max`.
+    pub fn prefix(prefix: &str, count_max: usize) -> Self {
+        Self { prefix: prefix.to_owned(), count_max, ..Self::default() }
+    }
+}
+
+/// The fold of a log up to an entry, in a form that only its maker knows. It may be thrown away at
+/// any time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last entry of the fold.
+    pub seq: u64,
+    /// The version of the form.
+    pub version: u32,
+    /// The fold.
+    pub bytes: Arc<[u8]>,
+}
+
+/// Where logs are kept: what a driver and its clients need.
 pub trait Store: Send + Sync {
     /// Claims a new session. It exists for others from its first entry on.
     fn create(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>>;
@@ -176,6 +257,9 @@ pub trait Store: Send + Sync {
     /// Appends `entries`, all or none, if the log's head is `after` and `claim` is the newest. The
     /// write is under way when this returns, in the order of the calls; the future tells when it
     /// is durable, and may be dropped without harm.
+    ///
+    /// The first append of a new session makes a fork of another, if its first entry says so: then
+    /// `after` is the place in the other one's log, which is read before the fork's own entries.
     fn append(
         &self,
         claim: &Claim,
@@ -183,7 +267,8 @@ pub trait Store: Send + Sync {
         entries: Arc<[Entry]>,
     ) -> BoxFuture<'static, Result<(), StoreError>>;
 
-    /// The entries after sequence number `after`, at most `count_max` of them, in order.
+    /// The entries after sequence number `after`, at most `count_max` of them, in order. Those of
+    /// a fork begin with the ones that it shares with its parent.
     fn read(
         &self,
         session: &SessionId,
@@ -191,11 +276,10 @@ pub trait Store: Send + Sync {
         count_max: usize,
     ) -> BoxFuture<'static, Result<Vec<Entry>, StoreError>>;
 
-    /// The sessions, those changed last first. `prefix` keeps those whose identifier begins so.
+    /// The sessions that `filter` keeps, those changed last first.
     fn sessions(
         &self,
-        prefix: &str,
-        count_max: usize,
+        filter: &SessionFilter,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>>;
 
     /// Where the blobs that these logs name are kept when nobody says otherwise; `None` when no
@@ -203,6 +287,84 @@ pub trait Store: Send + Sync {
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {
         None
     }
+    /// Resolves when this session (`None`: any) may have changed. A hint and no promise: it may
+    /// come without a change, or not at all, so whoever waits looks from time to time as well.
+    fn changed(&self, session: Option<&SessionId>) -> BoxFuture<'static, ()> {
+        let _ = session;
+        Box::pin(std::future::pending())
+    }
+
+    /// Keeps a snapshot in the place of the session's last one. What is kept nowhere is read from
+    /// the log again.
+    fn keep_snapshot(
+        &self,
+        claim: &Claim,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let _ = (claim, snapshot);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// The snapshot that was kept last, if it is still there.
+    fn snapshot(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
+        let _ = session;
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// An entry that a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The session.
+    pub session: SessionId,
+    /// The entry.
+    pub entry: Entry,
+}
+
+/// A column that is not what its entry says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The entry; 0 for the session's own row.
+    pub seq: u64,
+    /// The column.
+    pub column: &'static str,
+    /// What stands there.
+    pub found: String,
+    /// What must stand there.
+    pub expected: String,
+}
+
+/// Sessions as things: what the command does with them beside driving one.
+pub trait Archive: Store {
+    /// The prompts, answers and results of tools in which `words` are found, the newest first, at
+    /// most `count_max`. Words stand for themselves, `"several words"` for their sequence, and
+    /// `-word` for what must not be there. Nothing that is written can be wrong.
+    fn search(
+        &self,
+        words: &str,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<Found>, StoreError>>;
+
+    /// Removes a session that nobody drives. One that has forks is hidden, and goes with the last
+    /// of them.
+    fn remove(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StoreError>>;
+
+    /// Those of `hashes` that no entry names.
+    fn unreferenced(&self, hashes: &[Hash]) -> BoxFuture<'static, Result<Vec<Hash>, StoreError>>;
+
+    /// Sessions that can be driven now, the longest waiting first: nobody holds them, and a turn
+    /// is open, or parked until a time that is not after `now_ms`. At most `count_max`.
+    fn due(
+        &self,
+        now_ms: i64,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<SessionId>, StoreError>>;
+
+    /// The typed columns of a session that are not what its entries say.
+    fn check(&self, session: &SessionId) -> BoxFuture<'static, Result<Vec<Wrong>, StoreError>>;
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {
@@ -234,10 +396,28 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn sessions(
         &self,
-        prefix: &str,
-        count_max: usize,
+        filter: &SessionFilter,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
-        (**self).sessions(prefix, count_max)
+        (**self).sessions(filter)
+    }
+
+    fn changed(&self, session: Option<&SessionId>) -> BoxFuture<'static, ()> {
+        (**self).changed(session)
+    }
+
+    fn keep_snapshot(
+        &self,
+        claim: &Claim,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        (**self).keep_snapshot(claim, snapshot)
+    }
+
+    fn snapshot(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
+        (**self).snapshot(session)
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {

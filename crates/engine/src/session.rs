@@ -11,7 +11,7 @@ use inspan_core::{
     provider::Provider,
     recover::recover,
     shared::Shared,
-    store::{Blobs, Claim, ENTRIES_READ_MAX, SessionId, Store, StoreError},
+    store::{Blobs, Claim, ENTRIES_READ_MAX, SessionFilter, SessionId, Store, StoreError},
     tool::{Tool, ToolError},
 };
 use tokio::{
@@ -257,13 +257,13 @@ impl Session {
 
 /// Refuses a log whose last entries are gone: nothing could be appended to it.
 async fn check_end(store: &dyn Store, id: &SessionId, state: &State) -> Result<(), StoreError> {
-    let rows = store.sessions(id.as_str(), 1).await?;
+    let rows = store.sessions(&SessionFilter::prefix(id.as_str(), 1)).await?;
     match rows.iter().find(|row| row.id == *id) {
-        Some(row) if row.entries != state.head.seq => Err(StoreError::Damaged {
+        Some(row) if row.head_seq != state.head.seq => Err(StoreError::Damaged {
             what: format!("session {id}"),
             why: format!(
                 "its last entries are missing: {} were written, {} are there",
-                row.entries, state.head.seq
+                row.head_seq, state.head.seq
             ),
         }),
         _ => Ok(()),

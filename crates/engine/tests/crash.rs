@@ -17,7 +17,7 @@ use inspan_core::{
     event::Head,
     gate::BoxFuture,
     message::ToolResult,
-    store::{Claim, SessionId, SessionRow, Store, StoreError},
+    store::{Claim, SessionFilter, SessionId, SessionRow, Store, StoreError},
     tool::Probed,
 };
 use inspan_engine::{Session, session::fold};
@@ -70,10 +70,9 @@ impl Store for Dying {
 
     fn sessions(
         &self,
-        prefix: &str,
-        count_max: usize,
+        filter: &SessionFilter,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
-        self.log.sessions(prefix, count_max)
+        self.log.sessions(filter)
     }
 }
 

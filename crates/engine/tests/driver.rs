@@ -13,7 +13,7 @@ use inspan_core::{
     gate::{Asking, BoxFuture, Choice, Verdict},
     message::ReplyStop,
     provider::{Delta, ErrorClass},
-    store::{Claim, SessionId, SessionRow, Store, StoreError},
+    store::{Claim, SessionFilter, SessionId, SessionRow, Store, StoreError},
 };
 use inspan_engine::{Command, Session, SessionError, Update, session::fold};
 use inspan_testkit::model::Answer;
@@ -566,10 +566,9 @@ impl Store for Slow {
 
     fn sessions(
         &self,
-        prefix: &str,
-        count_max: usize,
+        filter: &SessionFilter,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
-        self.0.sessions(prefix, count_max)
+        self.0.sessions(filter)
     }
 }
 

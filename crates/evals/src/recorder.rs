@@ -8,7 +8,9 @@ use inspan_core::{
     gate::BoxFuture,
     hash::Hash,
     mask::Mask,
-    store::{Blobs, Claim, ENTRIES_READ_MAX, SessionId, SessionRow, Store, StoreError},
+    store::{
+        Blobs, Claim, ENTRIES_READ_MAX, SessionFilter, SessionId, SessionRow, Store, StoreError,
+    },
 };
 
 use crate::recording::text_of;
@@ -90,10 +92,9 @@ impl<S: Store + 'static> Store for Recorder<S> {
 
     fn sessions(
         &self,
-        prefix: &str,
-        count_max: usize,
+        filter: &SessionFilter,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
-        self.inner.sessions(prefix, count_max)
+        self.inner.sessions(filter)
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {

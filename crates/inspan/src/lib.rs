@@ -201,6 +201,7 @@
 //! - `providers` (on by default): model APIs over HTTP, for [`Agent::with_provider`] and
 //!   `Agent::new`.
 //! - `sqlite`: logs in SQLite, which outlive their process: `Agent::store(Sqlite::open(path).await?)`.
+//! - `postgres`: logs in Postgres, for several machines: `Agent::store(Postgres::open(url).await?)`.
 //! - `s3`: pictures and long results in a bucket: `Agent::blobs(S3::new(&place)?)`.
 //! - `testing`: see above.
 
@@ -256,6 +257,8 @@ pub use inspan_engine::{SessionError, Update};
 #[cfg(feature = "providers")]
 pub use inspan_providers as providers;
 pub use inspan_store::Memory;
+#[cfg(feature = "postgres")]
+pub use inspan_store::Postgres;
 #[cfg(feature = "sqlite")]
 pub use inspan_store::{Files, Sqlite};
 #[cfg(feature = "s3")]

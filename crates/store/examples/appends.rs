@@ -15,7 +15,7 @@ use futures_util::future::try_join_all;
 use inspan_core::{
     event::{Entry, Event, Head, PromptSubmitted},
     message::{Content, Labels},
-    store::{SessionId, Store, StoreError},
+    store::{SessionFilter, SessionId, Store, StoreError},
 };
 use inspan_store::Sqlite;
 
@@ -57,11 +57,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     try_join_all((0..5_000).map(|number| write(&store, format!("s-{number}"), 1))).await?;
     for _ in 0..2 {
         let began = Instant::now();
-        let rows = store.sessions("", 50).await?;
+        let rows = store.sessions(&SessionFilter::all(50)).await?;
         tell(&format!("list of {} out of 5,065 sessions", rows.len()), began.elapsed())?;
     }
     let began = Instant::now();
-    let rows = store.sessions("", 10_000).await?;
+    let rows = store.sessions(&SessionFilter::all(10_000)).await?;
     tell(&format!("list of all {}", rows.len()), began.elapsed())?;
     store.close().await;
     Ok(())

@@ -1,20 +1,27 @@
 //! Logs in memory: gone with their process, the same in every other way.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     future::ready,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use inspan_core::{
-    event::{Entry, Event, Head, Stop},
+    event::{Entry, Event, FORMAT_VERSION, Head, Stop},
     gate::BoxFuture,
     hash::Hash,
-    store::{Blobs, Claim, SessionId, SessionRow, Store, StoreError},
+    store::{
+        Archive, Blobs, Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot, Store,
+        StoreError, Wrong,
+    },
+    stored::{self, Changes, Standing},
 };
 
-use crate::check_order;
+use crate::{
+    check_order,
+    words::{Query, words},
+};
 
 /// Bytes of the blobs that a store that forgets keeps.
 const BLOBS_BYTES_MAX: usize = 256 << 20;
@@ -44,6 +51,11 @@ struct Log {
     released: u64,
     /// As they were handed over, and shared with whoever did; none is empty.
     appends: Vec<Arc<[Entry]>>,
+    /// The session that it was forked from, and the last entry that they share.
+    parent: Option<(SessionId, u64)>,
+    /// It was removed and is kept for its forks.
+    is_removed: bool,
+    snapshot: Option<Snapshot>,
 }
 
 impl Log {
@@ -72,7 +84,12 @@ impl Log {
 impl Kept {
     fn forget(&mut self) {
         let Some(idle_max) = self.idle_max else { return };
-        let idle = self.logs.iter().filter(|(_, log)| !log.claimed && !log.is_parked());
+        let parents: BTreeSet<&SessionId> =
+            self.logs.values().filter_map(|log| log.parent.as_ref().map(|(id, _)| id)).collect();
+        let idle = self
+            .logs
+            .iter()
+            .filter(|(id, log)| !log.claimed && !log.is_parked() && !parents.contains(id));
         let mut idle: Vec<(u64, SessionId)> =
             idle.map(|(id, log)| (log.released, id.clone())).collect();
         idle.sort_unstable();
@@ -80,6 +97,56 @@ impl Kept {
         for (_, id) in idle.into_iter().take(over) {
             self.logs.remove(&id);
         }
+    }
+
+    /// The log of a session that others can see.
+    fn log(&self, session: &SessionId) -> Result<&Log, StoreError> {
+        let log = self.logs.get(session).filter(|log| log.last().is_some() && !log.is_removed);
+        log.ok_or_else(|| StoreError::NoSession(session.clone()))
+    }
+
+    /// The logs that others can see.
+    fn seen(&self) -> impl Iterator<Item = (&SessionId, &Log)> {
+        self.logs.iter().filter(|(_, log)| log.last().is_some() && !log.is_removed)
+    }
+
+    /// The parts of a session's log, the oldest first: each with its last entry that counts.
+    fn lineage(&self, session: &SessionId) -> Vec<(&Log, u64)> {
+        let mut parts = Vec::new();
+        let (mut next, mut upto) = (Some(session), u64::MAX);
+        while let Some(log) = next.and_then(|session| self.logs.get(session)) {
+            parts.push((log, upto));
+            upto = log.parent.as_ref().map_or(upto, |(_, seq)| upto.min(*seq));
+            next = log.parent.as_ref().map(|(parent, _)| parent);
+        }
+        parts.reverse();
+        parts
+    }
+
+    fn has_forks(&self, session: &SessionId) -> bool {
+        self.logs.values().any(|log| log.parent.as_ref().is_some_and(|(id, _)| id == session))
+    }
+
+    fn remove(&mut self, session: &SessionId) -> Result<(), StoreError> {
+        if self.log(session)?.claimed {
+            return Err(StoreError::InUse(session.clone()));
+        }
+        if self.has_forks(session) {
+            if let Some(log) = self.logs.get_mut(session) {
+                (log.is_removed, log.snapshot) = (true, None);
+            }
+            return Ok(());
+        }
+        let mut gone = session.clone();
+        while let Some(log) = self.logs.remove(&gone) {
+            let Some((parent, _)) = log.parent else { break };
+            let is_hidden = self.logs.get(&parent).is_some_and(|log| log.is_removed);
+            if !is_hidden || self.has_forks(&parent) {
+                break;
+            }
+            gone = parent;
+        }
+        Ok(())
     }
 }
 
@@ -104,11 +171,10 @@ impl Memory {
 
     fn take(&self, session: &SessionId, new: bool) -> Result<Claim, StoreError> {
         let mut kept = self.kept();
-        let exists = kept.logs.get(session).is_some_and(|log| log.last().is_some());
-        match (new, exists) {
-            (true, true) => return Err(StoreError::SessionExists(session.clone())),
-            (false, false) => return Err(StoreError::NoSession(session.clone())),
-            _ => {}
+        if !new {
+            check_format(session, kept.log(session)?)?;
+        } else if kept.logs.get(session).is_some_and(|log| log.last().is_some()) {
+            return Err(StoreError::SessionExists(session.clone()));
         }
         let log = kept.logs.entry(session.clone()).or_default();
         if log.claimed {
@@ -125,9 +191,26 @@ impl Memory {
         check_order(session, after, &entries)?;
         let mut kept = self.kept();
         let moved = || StoreError::Moved { session: session.clone(), after: after.seq };
+        let fork = entries.first().and_then(stored::forked_from);
+        let is_new = kept.logs.get(session).is_some_and(|log| log.last().is_none());
+        let fork = fork.filter(|(_, at)| is_new && *at == after);
+        if let Some((parent, at)) = &fork {
+            let there = kept.log(parent).is_ok()
+                && kept.lineage(parent).iter().any(|(log, upto)| {
+                    let place = log.after(at.seq - 1).next().filter(|entry| entry.seq <= *upto);
+                    place.is_some_and(|entry| entry.head() == *at)
+                });
+            if !there {
+                return Err(StoreError::NoEntry { session: parent.clone(), seq: at.seq });
+            }
+        }
         let log = kept.logs.get_mut(session).ok_or_else(moved)?;
-        if log.epoch != claim.epoch || log.last().map(Entry::head).unwrap_or_default() != after {
+        let head = log.last().map(Entry::head).unwrap_or_default();
+        if log.epoch != claim.epoch || fork.is_none() && head != after {
             return Err(moved());
+        }
+        if let Some((parent, at)) = fork {
+            log.parent = Some((parent, at.seq));
         }
         if !entries.is_empty() {
             log.appends.push(entries);
@@ -137,20 +220,93 @@ impl Memory {
 
     fn page(&self, session: &SessionId, after: u64, max: usize) -> Result<Vec<Entry>, StoreError> {
         let kept = self.kept();
-        let log = kept.logs.get(session).filter(|log| log.last().is_some());
-        let log = log.ok_or_else(|| StoreError::NoSession(session.clone()))?;
-        Ok(log.after(after).take(max).cloned().collect())
+        kept.log(session)?;
+        let parts = kept.lineage(session);
+        let entries = parts
+            .iter()
+            .flat_map(|(log, upto)| log.after(after).take_while(move |entry| entry.seq <= *upto));
+        Ok(entries.take(max).cloned().collect())
     }
 
-    fn list(&self, prefix: &str, count_max: usize) -> Vec<SessionRow> {
+    fn list(&self, filter: &SessionFilter) -> Vec<SessionRow> {
         let kept = self.kept();
-        let begins = |(id, _): &(&SessionId, &Log)| id.as_str().starts_with(prefix);
-        let mut rows: Vec<SessionRow> =
-            kept.logs.iter().filter(begins).filter_map(|(id, log)| row(id, log)).collect();
+        let query = filter.words.as_deref().map(Query::parse);
+        let is_found = |log: &Log| match &query {
+            None => true,
+            Some(None) => false,
+            Some(Some(query)) => log.entries().any(|entry| is_found(query, entry)),
+        };
+        let rows = kept.seen().filter(|(_, log)| is_found(log));
+        let rows = rows.filter_map(|(id, log)| row(&kept, id, log));
+        let mut rows: Vec<SessionRow> = rows.filter(|row| keeps(filter, row)).collect();
         rows.sort_by(|a, b| (b.updated_ms, &b.id).cmp(&(a.updated_ms, &a.id)));
-        rows.truncate(count_max);
+        rows.truncate(filter.count_max);
         rows
     }
+
+    fn find(&self, words: &str, count_max: usize) -> Vec<Found> {
+        let Some(query) = Query::parse(words) else { return Vec::new() };
+        let kept = self.kept();
+        let mut found: Vec<Found> = kept
+            .seen()
+            .flat_map(|(session, log)| log.entries().map(move |entry| (session, entry)))
+            .filter(|(_, entry)| is_found(&query, entry))
+            .map(|(session, entry)| Found { session: session.clone(), entry: entry.clone() })
+            .collect();
+        let place = |found: &Found| (found.entry.at_ms, found.session.clone(), found.entry.seq);
+        found.sort_by_key(|found| std::cmp::Reverse(place(found)));
+        found.truncate(count_max);
+        found
+    }
+
+    fn unnamed(&self, hashes: &[Hash]) -> Vec<Hash> {
+        let kept = self.kept();
+        let entries = kept.logs.values().flat_map(Log::entries);
+        let named: BTreeSet<Hash> = entries.flat_map(|entry| stored::blobs(&entry.event)).collect();
+        hashes.iter().filter(|hash| !named.contains(*hash)).copied().collect()
+    }
+
+    fn due_at(&self, now_ms: i64, count_max: usize) -> Vec<SessionId> {
+        let kept = self.kept();
+        let free = kept.seen().filter(|(_, log)| !log.claimed);
+        let mut due: Vec<SessionRow> = free
+            .filter_map(|(id, log)| row(&kept, id, log))
+            .filter(|row| match row.standing {
+                Standing::Idle => false,
+                Standing::Open => true,
+                Standing::Parked => row.wake_ms.is_some_and(|wake_ms| wake_ms <= now_ms),
+            })
+            .collect();
+        due.sort_by(|a, b| (a.updated_ms, &a.id).cmp(&(b.updated_ms, &b.id)));
+        due.into_iter().take(count_max).map(|row| row.id).collect()
+    }
+}
+
+/// Refuses a log that a newer version wrote.
+fn check_format(session: &SessionId, log: &Log) -> Result<(), StoreError> {
+    let mut changes = Changes::default();
+    log.entries().for_each(|entry| changes.add(entry));
+    if changes.format > FORMAT_VERSION {
+        let what = format!("session {session} (format {} of {FORMAT_VERSION})", changes.format);
+        return Err(StoreError::Newer { what });
+    }
+    Ok(())
+}
+
+fn is_found(query: &Query, entry: &Entry) -> bool {
+    let text = stored::searchable(&entry.event);
+    text.is_some_and(|text| query.finds(&words(&text).collect::<Vec<_>>()))
+}
+
+fn keeps(filter: &SessionFilter, row: &SessionRow) -> bool {
+    let SessionFilter { prefix, agent, workdir, standing, stop, since_ms, until_ms, .. } = filter;
+    row.id.as_str().starts_with(prefix)
+        && agent.as_ref().is_none_or(|agent| row.agent == *agent)
+        && workdir.as_ref().is_none_or(|workdir| row.workdir == *workdir)
+        && standing.is_none_or(|standing| row.standing == standing)
+        && stop.is_none_or(|stop| row.stop.as_deref() == Some(stop.as_str()))
+        && since_ms.is_none_or(|since_ms| row.updated_ms >= since_ms)
+        && until_ms.is_none_or(|until_ms| row.updated_ms < until_ms)
 }
 
 /// Gives the claim back when it is dropped.
@@ -158,6 +314,8 @@ struct Guard {
     memory: Memory,
     session: SessionId,
 }
+
+impl inspan_core::store::Guard for Guard {}
 
 impl Drop for Guard {
     fn drop(&mut self) {
@@ -171,36 +329,47 @@ impl Drop for Guard {
     }
 }
 
-fn row(id: &SessionId, log: &Log) -> Option<SessionRow> {
+fn row(kept: &Kept, id: &SessionId, log: &Log) -> Option<SessionRow> {
     let (first, last) = (log.entries().next()?, log.last()?);
-    let mut row = SessionRow {
+    let mut changes = Changes::default();
+    // A fork takes over what its own entries leave as it is.
+    for (part, upto) in kept.lineage(id) {
+        if !std::ptr::eq(part, log) {
+            let shared = part.after(0).take_while(|entry| entry.seq <= upto);
+            shared.for_each(|entry| changes.add(entry));
+        }
+    }
+    let mut changes =
+        Changes { agent: changes.agent, workdir: changes.workdir, ..Changes::default() };
+    let (mut tokens, mut cost_nano_usd, mut title) = (0, 0, None);
+    for entry in log.entries() {
+        changes.add(entry);
+        let columns = entry.columns();
+        tokens += columns.usage.total();
+        cost_nano_usd += columns.cost_nano_usd.unwrap_or(0);
+        if matches!(entry.event, Event::PromptSubmitted(_)) && title.is_none() {
+            title = columns.preview;
+        }
+    }
+    let (standing, stop) = changes.standing.unwrap_or_default();
+    let shared = log.parent.as_ref().map_or(0, |(_, seq)| *seq);
+    Some(SessionRow {
         id: id.clone(),
         started_ms: first.at_ms,
         updated_ms: last.at_ms,
-        entries: last.seq,
+        head_seq: last.seq,
+        entries: last.seq - shared,
         turns: last.turn,
-        title: String::new(),
-        stop: None,
-        tokens: 0,
-        cost_nano_usd: 0,
-    };
-    let mut titled = false;
-    for entry in log.entries() {
-        let columns = entry.columns();
-        row.tokens += columns.usage.total();
-        row.cost_nano_usd += columns.cost_nano_usd.unwrap_or(0);
-        match &entry.event {
-            Event::PromptSubmitted(_) | Event::Woken(_) | Event::TurnEnded(_) => {
-                row.stop = columns.stop.map(str::to_owned);
-            }
-            _ => {}
-        }
-        if matches!(entry.event, Event::PromptSubmitted(_)) && !titled {
-            titled = true;
-            row.title = columns.preview.unwrap_or_default();
-        }
-    }
-    Some(row)
+        title: title.unwrap_or_default(),
+        agent: changes.agent.unwrap_or_default().to_owned(),
+        workdir: changes.workdir.unwrap_or_default().to_owned(),
+        standing,
+        wake_ms: changes.wake_ms.flatten(),
+        stop: stop.map(|stop| stop.as_str().to_owned()),
+        parent: log.parent.clone(),
+        tokens,
+        cost_nano_usd,
+    })
 }
 
 impl Store for Memory {
@@ -232,10 +401,61 @@ impl Store for Memory {
 
     fn sessions(
         &self,
-        prefix: &str,
-        count_max: usize,
+        filter: &SessionFilter,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
-        Box::pin(ready(Ok(self.list(prefix, count_max))))
+        Box::pin(ready(Ok(self.list(filter))))
+    }
+
+    fn keep_snapshot(
+        &self,
+        claim: &Claim,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let mut kept = self.kept();
+        let log = kept.logs.get_mut(&claim.session).filter(|log| log.epoch == claim.epoch);
+        if let Some(log) = log {
+            log.snapshot = Some(snapshot);
+        }
+        Box::pin(ready(Ok(())))
+    }
+
+    fn snapshot(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
+        let snapshot = self.kept().logs.get(session).and_then(|log| log.snapshot.clone());
+        Box::pin(ready(Ok(snapshot)))
+    }
+}
+
+impl Archive for Memory {
+    fn search(
+        &self,
+        words: &str,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<Found>, StoreError>> {
+        Box::pin(ready(Ok(self.find(words, count_max))))
+    }
+
+    fn remove(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(ready(self.kept().remove(session)))
+    }
+
+    fn unreferenced(&self, hashes: &[Hash]) -> BoxFuture<'static, Result<Vec<Hash>, StoreError>> {
+        Box::pin(ready(Ok(self.unnamed(hashes))))
+    }
+
+    fn due(
+        &self,
+        now_ms: i64,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<SessionId>, StoreError>> {
+        Box::pin(ready(Ok(self.due_at(now_ms, count_max))))
+    }
+
+    /// There are no columns beside the entries.
+    fn check(&self, session: &SessionId) -> BoxFuture<'static, Result<Vec<Wrong>, StoreError>> {
+        Box::pin(ready(self.kept().log(session).map(|_| Vec::new())))
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {

@@ -3,11 +3,13 @@
 //! A commit is durable when its future says so (`synchronous=FULL`). Readers see the last commit
 //! and never hold up the writer (WAL).
 
+mod dialect;
 mod fault;
+mod fill;
 mod lock;
 mod open;
-mod rows;
-mod writer;
+#[path = "sql/mod.rs"]
+mod sql;
 
 use std::{
     path::Path,
@@ -17,18 +19,25 @@ use std::{
 use inspan_core::{
     event::{Entry, Head},
     gate::BoxFuture,
-    store::{Blobs, Claim, SessionId, SessionRow, Store, StoreError},
+    hash::Hash,
+    store::{
+        Archive, Blobs, Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot, Store,
+        StoreError, Wrong,
+    },
 };
-use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
+use sqlx::sqlite::SqlitePoolOptions;
 use tokio::task::JoinHandle;
 
-use crate::{Files, check_order};
+use crate::Files;
 use lock::Lock;
 use open::Place;
-use writer::{Ask, Writer};
+use sql::{Log, Writer};
 
 /// Connections that read at the same time at most; each is opened when it is first needed.
 const READERS_MAX: u32 = 4;
+
+/// Sessions looked at for those that nobody holds.
+const DUE_LOOKED_AT_MAX: usize = 1_000;
 
 /// Logs in an SQLite database. Beside the file `PATH` there are the folder `PATH.locks` and, as soon
 /// as there are blobs, `PATH.blobs`.
@@ -37,9 +46,7 @@ const READERS_MAX: u32 = 4;
 /// [`Sqlite::close`] waits for it.
 #[derive(Debug)]
 pub struct Sqlite {
-    place: Arc<Place>,
-    writer: Writer,
-    readers: SqlitePool,
+    log: Log,
     running: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -59,15 +66,15 @@ impl Sqlite {
             .idle_timeout(None)
             .max_lifetime(None)
             .connect_lazy_with(place.options().read_only(true));
-        let (writer, run) = Writer::new(place.clone(), connection);
+        let (writer, run) = Writer::new(&place, vec![Some(connection)]);
         let running = Mutex::new(Some(tokio::spawn(run)));
-        Ok(Self { place, writer, readers, running })
+        Ok(Self { log: Log { place, writer, readers }, running })
     }
 
     /// Writes what has queued and closes the database. Later calls fail.
     pub async fn close(&self) {
-        self.readers.close().await;
-        self.writer.close().await;
+        self.log.readers.close().await;
+        self.log.writer.close().await;
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
             // It ends with nothing to tell: every failed write was told to whoever asked for it.
@@ -78,24 +85,21 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn create(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
-        let (place, writer, session) = (self.place.clone(), self.writer.clone(), session.clone());
+        let (log, session) = (self.log.clone(), session.clone());
         Box::pin(async move {
-            if writer.ask(Ask::Epoch(session.clone())).await?.is_some() {
-                return Err(StoreError::SessionExists(session));
-            }
-            let guard = Box::new(Lock::take(&place.locks, &session)?);
+            log.check_new(&session).await?;
+            let guard = Box::new(Lock::take(&log.place.locks, &session)?);
             Ok(Claim { session, epoch: 1, guard })
         })
     }
 
     fn claim(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
-        let (place, writer, session) = (self.place.clone(), self.writer.clone(), session.clone());
+        let (log, session) = (self.log.clone(), session.clone());
         Box::pin(async move {
             // Looked for first, so that a mistyped name leaves no lock file behind.
-            let missing = || StoreError::NoSession(session.clone());
-            writer.ask(Ask::Epoch(session.clone())).await?.ok_or_else(missing)?;
-            let guard = Box::new(Lock::take(&place.locks, &session)?);
-            let epoch = writer.ask(Ask::RaiseEpoch(session.clone())).await?.ok_or_else(missing)?;
+            log.check_known(&session).await?;
+            let guard = Box::new(Lock::take(&log.place.locks, &session)?);
+            let epoch = log.raise_epoch(&session).await?;
             Ok(Claim { session, epoch, guard })
         })
     }
@@ -106,12 +110,7 @@ impl Store for Sqlite {
         after: Head,
         entries: Arc<[Entry]>,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        let session = claim.session.clone();
-        if let Err(error) = check_order(&session, after, &entries) {
-            return Box::pin(std::future::ready(Err(error)));
-        }
-        let answer = self.writer.ask(Ask::Append { session, epoch: claim.epoch, after, entries });
-        Box::pin(async move { answer.await.map(drop) })
+        self.log.append(claim, after, entries)
     }
 
     fn read(
@@ -120,36 +119,74 @@ impl Store for Sqlite {
         after: u64,
         count_max: usize,
     ) -> BoxFuture<'static, Result<Vec<Entry>, StoreError>> {
-        let (place, readers, session) = (self.place.clone(), self.readers.clone(), session.clone());
-        Box::pin(async move {
-            let fault = |error| place.fault(&error);
-            let mut reader = readers.acquire().await.map_err(fault)?;
-            let page = rows::read(&mut reader, &session, after, count_max).await.map_err(fault)?;
-            if page.is_empty() && rows::epoch(&mut reader, &session).await.map_err(fault)?.is_none()
-            {
-                return Err(StoreError::NoSession(session));
-            }
-            Ok(page)
-        })
+        Box::pin(self.log.clone().read(session.clone(), after, count_max))
     }
 
     fn sessions(
         &self,
-        prefix: &str,
-        count_max: usize,
+        filter: &SessionFilter,
     ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
-        let (place, readers, prefix) =
-            (self.place.clone(), self.readers.clone(), prefix.to_owned());
-        Box::pin(async move {
-            let fault = |error| place.fault(&error);
-            let mut reader = readers.acquire().await.map_err(fault)?;
-            rows::list(&mut reader, &prefix, count_max).await.map_err(fault)
-        })
+        Box::pin(self.log.clone().sessions(filter.clone()))
+    }
+
+    fn keep_snapshot(
+        &self,
+        claim: &Claim,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.log.keep_snapshot(claim, snapshot)
+    }
+
+    fn snapshot(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
+        Box::pin(self.log.clone().snapshot(session.clone()))
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {
-        let mut folder = self.place.file.clone().into_os_string();
+        let mut folder = self.log.place.file.clone().into_os_string();
         folder.push(".blobs");
         Some(Arc::new(Files::new(folder)))
+    }
+}
+
+impl Archive for Sqlite {
+    fn search(
+        &self,
+        words: &str,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<Found>, StoreError>> {
+        Box::pin(self.log.clone().search(words.to_owned(), count_max))
+    }
+
+    fn remove(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StoreError>> {
+        let (log, session) = (self.log.clone(), session.clone());
+        Box::pin(async move {
+            log.check_known(&session).await?;
+            let _lock = Lock::take(&log.place.locks, &session)?;
+            log.remove(&session).await
+        })
+    }
+
+    fn unreferenced(&self, hashes: &[Hash]) -> BoxFuture<'static, Result<Vec<Hash>, StoreError>> {
+        Box::pin(self.log.clone().unreferenced(hashes.to_vec()))
+    }
+
+    fn due(
+        &self,
+        now_ms: i64,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<SessionId>, StoreError>> {
+        let log = self.log.clone();
+        Box::pin(async move {
+            let due = log.due(now_ms, DUE_LOOKED_AT_MAX).await?;
+            let is_free = |session: &SessionId| Lock::is_free(&log.place.locks, session);
+            Ok(due.into_iter().filter(is_free).take(count_max).collect())
+        })
+    }
+
+    fn check(&self, session: &SessionId) -> BoxFuture<'static, Result<Vec<Wrong>, StoreError>> {
+        Box::pin(self.log.clone().check(session.clone()))
     }
 }

@@ -14,11 +14,16 @@ mod source;
 mod substitute;
 mod variables;
 
-use std::{collections::BTreeMap, ffi::OsString, path::Path};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use inspan_core::{budget::Price, mask::Mask};
 use inspan_providers::{ProviderError, Server, built_in};
 use inspan_store::S3Place;
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -36,6 +41,8 @@ use providers::RawProvider;
 pub(crate) struct Config {
     /// The model where neither a flag nor the agent names one.
     pub model: Option<String>,
+    /// Where the sessions are, if not in the home folder.
+    pub database: Option<Database>,
     /// The built-in servers, with what was configured for them, and the person's own.
     pub servers: Vec<Server>,
     /// What is known of models, by their URL.
@@ -48,6 +55,15 @@ pub(crate) struct Config {
     pub variables: Variables,
     /// Takes every known secret out of a text.
     pub mask: Mask,
+}
+
+/// Where the sessions are.
+#[derive(Debug)]
+pub(crate) enum Database {
+    /// A Postgres database; the URL may hold a password.
+    Postgres(SecretString),
+    /// A file of SQLite, relative to the home folder.
+    Sqlite(PathBuf),
 }
 
 /// What is known of a model.
@@ -78,8 +94,12 @@ impl Config {
         let servers = providers::servers(raw.providers, &source, &variables)?;
         let blobs = blobs::place(raw.blobs, &source, &variables)?;
         let keys = providers::keys(&servers).chain(blobs::keys(blobs.as_ref()));
-        let mask = Mask::new(variables.secrets().chain(keys).chain(source.taken_in()));
+        let database = raw.database.map(|database| source.text(&database)).transpose()?;
+        let password = database.as_deref().and_then(password_in).map(str::to_owned);
+        let secrets = variables.secrets().chain(keys).chain(source.taken_in()).chain(password);
+        let mask = Mask::new(secrets);
         Ok(Self {
+            database: database.map(self::database),
             model: raw.model.map(|model| self::model(&model, &source, &servers)).transpose()?,
             models: models(raw.models, &source, &servers)?,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
@@ -101,10 +121,27 @@ pub(crate) fn env_file_mask(home: &Path, environment: Vec<(OsString, OsString)>)
     Mask::new(variables.secrets().chain(providers::keys(&servers)))
 }
 
+fn database(written: String) -> Database {
+    let is_postgres = ["postgres://", "postgresql://"].iter().any(|way| written.starts_with(way));
+    if is_postgres {
+        Database::Postgres(SecretString::from(written))
+    } else {
+        Database::Sqlite(PathBuf::from(written))
+    }
+}
+
+/// The password in the URL of a database.
+fn password_in(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let (login, _) = rest.split(['/', '?']).next()?.rsplit_once('@')?;
+    Some(login.split_once(':')?.1).filter(|password| !password.is_empty())
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RawConfig {
     model: Option<Text>,
+    database: Option<Text>,
     providers: Option<BTreeMap<String, Spanned<RawProvider>>>,
     models: Option<BTreeMap<String, Spanned<RawModel>>>,
     limits: Option<RawLimits>,

@@ -1,20 +1,37 @@
-//! Entries as rows, and the questions asked of them. The SQL is the same for SQLite and Postgres.
+//! Entries as rows: how they are written, read and removed.
+
+use std::{borrow::Cow, collections::BTreeSet};
 
 use inspan_core::{
     event::{Entry, Head},
     hash::Hash,
-    store::{SessionId, SessionRow},
+    store::{SessionId, Snapshot},
+    stored::{self, Changes, Standing},
 };
-use sqlx::{FromRow, QueryBuilder, Row, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{FromRow, QueryBuilder, Row};
+
+use super::{
+    dialect::{Connection, RawRow},
+    lineage, texts,
+};
 
 const INSERT_SESSION: &str = "
-    INSERT INTO sessions (id, epoch, head_seq, head_hash, started_ms, updated_ms)
-    VALUES ($1, $2, $3, $4, $5, $6)
+    INSERT INTO sessions (
+        id, epoch, head_seq, head_hash, started_ms, updated_ms,
+        format, agent, workdir, standing, stop, wake_ms, parent_id, parent_seq
+    ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
     ON CONFLICT (id) DO NOTHING";
 
 const MOVE_HEAD: &str = "
-    UPDATE sessions SET head_seq = $1, head_hash = $2, updated_ms = $3
-    WHERE id = $4 AND epoch = $5 AND head_seq = $6 AND head_hash = $7";
+    UPDATE sessions SET
+        head_seq = $1, head_hash = $2, updated_ms = $3,
+        format = CASE WHEN format < $4 THEN $4 ELSE format END,
+        agent = COALESCE($5, agent),
+        workdir = COALESCE($6, workdir),
+        stop = CASE WHEN $7 IS NULL THEN stop ELSE $8 END,
+        standing = COALESCE($7, standing),
+        wake_ms = CASE WHEN $9 = 1 THEN $10 ELSE wake_ms END
+    WHERE id = $11 AND epoch = $12 AND head_seq = $13 AND head_hash = $14";
 
 const INSERT_ENTRIES: &str = "
     INSERT INTO entries (
@@ -23,77 +40,129 @@ const INSERT_ENTRIES: &str = "
         cost_nano_usd, ms, preview, hash, body
     ) ";
 
+const INSERT_REFS: &str = "INSERT INTO blob_refs (hash, session_id, seq) ";
+
 /// Rows in one statement at most. Each has 21 values, and SQLite takes 32,766 in a statement.
 const INSERT_ROWS_MAX: usize = 256;
 
-const RAISE_EPOCH: &str = "UPDATE sessions SET epoch = epoch + 1 WHERE id = $1 RETURNING epoch";
+const RAISE_EPOCH: &str = "
+    UPDATE sessions SET epoch = epoch + 1 WHERE id = $1 AND removed = 0 RETURNING epoch";
 
-const EPOCH: &str = "SELECT epoch FROM sessions WHERE id = $1";
+const KNOWN: &str = "
+    SELECT epoch, format, head_seq, head_hash, removed FROM sessions WHERE id = $1";
 
 const READ: &str = "
     SELECT seq, at_ms, turn, round, kind, version, hash, body FROM entries
-    WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+    WHERE session_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";
 
-const LIST: &str = "
-    SELECT
-        s.id, s.started_ms, s.updated_ms, s.head_seq,
-        (SELECT e.turn FROM entries e WHERE e.session_id = s.id AND e.seq = s.head_seq) AS turns,
-        (SELECT e.preview FROM entries e
-            WHERE e.session_id = s.id AND e.kind = 'PromptSubmitted'
-            ORDER BY e.seq LIMIT 1) AS title,
-        (SELECT e.stop FROM entries e
-            WHERE e.session_id = s.id AND e.kind IN ('PromptSubmitted', 'Woken', 'TurnEnded')
-            ORDER BY e.seq DESC LIMIT 1) AS stop,
-        (SELECT CAST(SUM(COALESCE(e.input_tokens, 0) + COALESCE(e.cache_read_tokens, 0)
-                + COALESCE(e.cache_write_tokens, 0) + COALESCE(e.output_tokens, 0)) AS BIGINT)
-            FROM entries e
-            WHERE e.session_id = s.id AND e.kind IN ('ModelReplied', 'ModelFailed')) AS tokens,
-        (SELECT CAST(SUM(e.cost_nano_usd) AS BIGINT) FROM entries e
-            WHERE e.session_id = s.id AND e.kind IN ('ModelReplied', 'ModelFailed')) AS cost
-    FROM (
-        SELECT id, started_ms, updated_ms, head_seq FROM sessions
-        WHERE substr(id, 1, length($1)) = $1
-        ORDER BY updated_ms DESC, id DESC LIMIT $2
-    ) AS s
-    ORDER BY s.updated_ms DESC, s.id DESC";
+const KEEP_SNAPSHOT: &str = "
+    INSERT INTO snapshots (session_id, seq, version, body)
+    SELECT id, $3, $4, $5 FROM sessions WHERE id = $1 AND epoch = $2
+    ON CONFLICT (session_id) DO UPDATE SET
+        seq = excluded.seq, version = excluded.version, body = excluded.body";
 
-/// Moves the head from `after` to the last of `entries`; false when the log or the epoch is
-/// another, or, for a first entry, when the session exists.
-pub(super) async fn move_head(
-    connection: &mut SqliteConnection,
+const SNAPSHOT: &str = "
+    SELECT p.seq, p.version, p.body FROM snapshots p JOIN sessions s ON s.id = p.session_id
+    WHERE p.session_id = $1 AND s.removed = 0";
+
+/// What is known of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The number of its newest claim.
+    pub(crate) epoch: u64,
+    /// The newest version of the log's format in it.
+    pub(crate) format: u64,
+    /// Where its log ends.
+    pub(crate) head: Head,
+    /// Whether it was removed and is kept for its forks.
+    pub(crate) is_removed: bool,
+}
+
+/// How moving a head went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moving {
+    /// It was moved.
+    Moved,
+    /// The log or the epoch is another, or a session exists that is to begin: nothing was written.
+    Refused,
+    /// The place where a fork is to begin does not exist: nothing was written.
+    NoEntry,
+}
+
+/// Moves the head from `after` to the last of `entries`, or begins the session.
+pub(crate) async fn move_head(
+    connection: &mut Connection,
     session: &SessionId,
     epoch: u64,
     after: Head,
     entries: &[Entry],
-) -> sqlx::Result<bool> {
+) -> sqlx::Result<Moving> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
-        return Ok(true);
+        return Ok(Moving::Moved);
     };
-    let moved = if after == Head::default() {
-        sqlx::query(INSERT_SESSION)
-            .bind(session.as_str())
-            .bind(big(epoch))
-            .bind(big(last.seq))
-            .bind(last.hash.to_string())
-            .bind(first.at_ms)
-            .bind(last.at_ms)
-    } else {
-        sqlx::query(MOVE_HEAD)
-            .bind(big(last.seq))
-            .bind(last.hash.to_string())
-            .bind(last.at_ms)
-            .bind(session.as_str())
-            .bind(big(epoch))
-            .bind(big(after.seq))
-            .bind(after.hash.to_string())
+    let changes = Changes::of(entries);
+    let mut began = None;
+    if let Some((parent, at)) = stored::forked_from(first)
+        && at == after
+        && known(connection, session).await?.is_none()
+    {
+        let Some(stands) = lineage::place(connection, &parent, at).await? else {
+            return Ok(Moving::NoEntry);
+        };
+        began = Some((Some(parent), at, stands));
+    } else if after == Head::default() {
+        began = Some((None, after, lineage::Place::default()));
+    }
+    let (standing, stop) = changes.standing.unzip();
+    let (standing, stop) = (standing.map(Standing::as_str), stop.flatten().map(|s| s.as_str()));
+    let (agent, workdir) = (changes.agent.map(plain), changes.workdir.map(plain));
+    let done = match began {
+        Some((parent, at, stands)) => {
+            sqlx::query(INSERT_SESSION)
+                .bind(session.as_str())
+                .bind(big(epoch))
+                .bind(big(last.seq))
+                .bind(last.hash.to_string())
+                .bind(first.at_ms)
+                .bind(last.at_ms)
+                .bind(i64::from(changes.format))
+                .bind(agent.unwrap_or(stands.agent.into()))
+                .bind(workdir.unwrap_or(stands.workdir.into()))
+                .bind(standing.unwrap_or(Standing::Idle.as_str()))
+                .bind(stop)
+                .bind(changes.wake_ms.flatten())
+                .bind(parent.map(String::from))
+                .bind(big(at.seq))
+                .execute(connection)
+                .await?
+        }
+        None => {
+            sqlx::query(MOVE_HEAD)
+                .bind(big(last.seq))
+                .bind(last.hash.to_string())
+                .bind(last.at_ms)
+                .bind(i64::from(changes.format))
+                .bind(agent)
+                .bind(workdir)
+                .bind(standing)
+                .bind(stop)
+                .bind(i64::from(changes.wake_ms.is_some()))
+                .bind(changes.wake_ms.flatten())
+                .bind(session.as_str())
+                .bind(big(epoch))
+                .bind(big(after.seq))
+                .bind(after.hash.to_string())
+                .execute(connection)
+                .await?
+        }
     };
-    Ok(moved.execute(connection).await?.rows_affected() == 1)
+    Ok(if done.rows_affected() == 1 { Moving::Moved } else { Moving::Refused })
 }
 
-/// Writes the entries' rows. Every statement goes to the thread of the connection and comes back,
-/// so they share one.
-pub(super) async fn insert(
-    connection: &mut SqliteConnection,
+/// Writes the entries' rows, and what is kept beside them. Every statement has its way to the
+/// database and back, so rows share one.
+pub(crate) async fn insert(
+    connection: &mut Connection,
     session: &SessionId,
     entries: &[Entry],
 ) -> sqlx::Result<()> {
@@ -106,10 +175,10 @@ pub(super) async fn insert(
                 .push_bind(entry.at_ms)
                 .push_bind(i64::from(entry.turn))
                 .push_bind(i64::from(entry.round))
-                .push_bind(entry.event.kind())
+                .push_bind(plain(entry.event.kind()))
                 .push_bind(i64::from(entry.version))
-                .push_bind(columns.call)
-                .push_bind(columns.name)
+                .push_bind(columns.call.map(plain))
+                .push_bind(columns.name.map(plain))
                 .push_bind(columns.how)
                 .push_bind(columns.stop)
                 .push_bind(columns.usage.input.map(big))
@@ -119,9 +188,31 @@ pub(super) async fn insert(
                 .push_bind(columns.usage.reasoning.map(big))
                 .push_bind(columns.cost_nano_usd.map(big))
                 .push_bind(columns.ms.map(big))
-                .push_bind(columns.preview)
+                .push_bind(columns.preview.as_deref().map(|text| plain(text).into_owned()))
                 .push_bind(entry.hash.to_string())
-                .push_bind(entry.body.clone());
+                .push_bind(&*entry.body);
+        });
+        query.build().execute(&mut *connection).await?;
+        insert_refs(connection, session, entries).await?;
+        texts::keep(connection, session, entries).await?;
+    }
+    Ok(())
+}
+
+/// Writes which blobs the entries name.
+pub(crate) async fn insert_refs(
+    connection: &mut Connection,
+    session: &SessionId,
+    entries: &[Entry],
+) -> sqlx::Result<()> {
+    let named = entries
+        .iter()
+        .flat_map(|entry| stored::blobs(&entry.event).into_iter().map(|hash| (entry.seq, hash)));
+    let named: Vec<(u64, Hash)> = named.collect::<BTreeSet<_>>().into_iter().collect();
+    for named in named.chunks(INSERT_ROWS_MAX) {
+        let mut query = QueryBuilder::new(INSERT_REFS);
+        query.push_values(named, |mut row, (seq, hash)| {
+            row.push_bind(hash.to_string()).push_bind(session.as_str()).push_bind(big(*seq));
         });
         query.build().execute(&mut *connection).await?;
     }
@@ -129,8 +220,8 @@ pub(super) async fn insert(
 }
 
 /// Raises the epoch of a session and gives the new one; `None` when there is no such session.
-pub(super) async fn raise_epoch(
-    connection: &mut SqliteConnection,
+pub(crate) async fn raise_epoch(
+    connection: &mut Connection,
     session: &SessionId,
 ) -> sqlx::Result<Option<u64>> {
     let epoch: Option<i64> =
@@ -138,57 +229,160 @@ pub(super) async fn raise_epoch(
     Ok(epoch.map(i64::unsigned_abs))
 }
 
-/// The epoch of a session; `None` when there is no such session.
-pub(super) async fn epoch(
-    connection: &mut SqliteConnection,
+/// What is known of a session, hidden or not; `None` when there is no such session.
+pub(crate) async fn known(
+    connection: &mut Connection,
     session: &SessionId,
-) -> sqlx::Result<Option<u64>> {
-    let epoch: Option<i64> =
-        sqlx::query_scalar(EPOCH).bind(session.as_str()).fetch_optional(connection).await?;
-    Ok(epoch.map(i64::unsigned_abs))
+) -> sqlx::Result<Option<Known>> {
+    let row = sqlx::query(KNOWN).bind(session.as_str()).fetch_optional(connection).await?;
+    row.map(|row| {
+        Ok(Known {
+            epoch: count(&row, "epoch")?,
+            format: count(&row, "format")?,
+            head: Head { seq: count(&row, "head_seq")?, hash: hash(&row, "head_hash")? },
+            is_removed: row.try_get::<i64, _>("removed")? != 0,
+        })
+    })
+    .transpose()
 }
 
-/// A page of a log.
-pub(super) async fn read(
-    connection: &mut SqliteConnection,
+/// A page of the entries that a session itself has: those after `after`, up to `upto`.
+pub(crate) async fn read_own(
+    connection: &mut Connection,
     session: &SessionId,
     after: u64,
+    upto: u64,
     count_max: usize,
 ) -> sqlx::Result<Vec<Entry>> {
     let rows: Vec<EntryRow> = sqlx::query_as(READ)
         .bind(session.as_str())
         .bind(big(after))
+        .bind(big(upto))
         .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
         .fetch_all(connection)
         .await?;
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// The sessions, those changed last first.
-pub(super) async fn list(
-    connection: &mut SqliteConnection,
-    prefix: &str,
-    count_max: usize,
-) -> sqlx::Result<Vec<SessionRow>> {
-    let rows: Vec<ListRow> = sqlx::query_as(LIST)
-        .bind(prefix)
-        .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
-        .fetch_all(connection)
+/// Keeps a snapshot; nothing happens under an older epoch.
+pub(crate) async fn keep_snapshot(
+    connection: &mut Connection,
+    session: &SessionId,
+    epoch: u64,
+    snapshot: &Snapshot,
+) -> sqlx::Result<()> {
+    sqlx::query(KEEP_SNAPSHOT)
+        .bind(session.as_str())
+        .bind(big(epoch))
+        .bind(big(snapshot.seq))
+        .bind(i64::from(snapshot.version))
+        .bind(&*snapshot.bytes)
+        .execute(connection)
         .await?;
-    Ok(rows.into_iter().map(|row| row.0).collect())
+    Ok(())
+}
+
+/// The snapshot that was kept last.
+pub(crate) async fn snapshot(
+    connection: &mut Connection,
+    session: &SessionId,
+) -> sqlx::Result<Option<Snapshot>> {
+    let row = sqlx::query(SNAPSHOT).bind(session.as_str()).fetch_optional(connection).await?;
+    row.map(|row| {
+        let bytes: &[u8] = row.try_get("body")?;
+        Ok(Snapshot {
+            seq: count(&row, "seq")?,
+            version: count(&row, "version")?,
+            bytes: bytes.into(),
+        })
+    })
+    .transpose()
+}
+
+/// Those of `hashes` that no entry names.
+pub(crate) async fn unreferenced(
+    connection: &mut Connection,
+    hashes: &[Hash],
+) -> sqlx::Result<Vec<Hash>> {
+    let mut named = BTreeSet::new();
+    for hashes in hashes.chunks(INSERT_ROWS_MAX) {
+        let mut query = QueryBuilder::new("SELECT DISTINCT hash FROM blob_refs WHERE hash IN (");
+        let mut list = query.separated(", ");
+        hashes.iter().for_each(|hash| {
+            list.push_bind(hash.to_string());
+        });
+        list.push_unseparated(")");
+        let found: Vec<String> = query.build_query_scalar().fetch_all(&mut *connection).await?;
+        named.extend(found.iter().filter_map(|hash| Hash::parse(hash)));
+    }
+    Ok(hashes.iter().filter(|hash| !named.contains(*hash)).copied().collect())
+}
+
+/// Removes a session, or hides it while it has forks; false when there is no such session. With
+/// the last fork of a hidden session, that one goes, too.
+pub(crate) async fn remove(connection: &mut Connection, session: &SessionId) -> sqlx::Result<bool> {
+    if known(connection, session).await?.is_none_or(|known| known.is_removed) {
+        return Ok(false);
+    }
+    texts::forget(connection, session).await?;
+    execute(connection, "DELETE FROM snapshots WHERE session_id = $1", session).await?;
+    if has_forks(connection, session).await? {
+        let hide = "UPDATE sessions SET removed = 1, epoch = epoch + 1, standing = 'idle'
+            WHERE id = $1";
+        execute(connection, hide, session).await?;
+        return Ok(true);
+    }
+    let mut gone = session.clone();
+    loop {
+        let parent = lineage::parent(connection, &gone).await?;
+        execute(connection, "DELETE FROM blob_refs WHERE session_id = $1", &gone).await?;
+        execute(connection, "DELETE FROM entries WHERE session_id = $1", &gone).await?;
+        execute(connection, "DELETE FROM sessions WHERE id = $1", &gone).await?;
+        match parent {
+            Some((parent, _))
+                if known(connection, &parent).await?.is_some_and(|known| known.is_removed)
+                    && !has_forks(connection, &parent).await? =>
+            {
+                gone = parent;
+            }
+            _ => return Ok(true),
+        }
+    }
+}
+
+async fn has_forks(connection: &mut Connection, session: &SessionId) -> sqlx::Result<bool> {
+    let forks: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sessions WHERE parent_id = $1")
+        .bind(session.as_str())
+        .fetch_one(connection)
+        .await?;
+    Ok(forks > 0)
+}
+
+/// Carries out a statement about one session.
+pub(crate) async fn execute(
+    connection: &mut Connection,
+    sql: &'static str,
+    session: &SessionId,
+) -> sqlx::Result<()> {
+    sqlx::query(sql).bind(session.as_str()).execute(connection).await.map(drop)
 }
 
 /// SQL has no unsigned integers. What does not fit is no count of anything.
-fn big(value: u64) -> i64 {
+pub(crate) fn big(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-struct EntryRow(Entry);
+/// Text as a column takes it: Postgres has no text with a NUL in it. Bodies have none: JSON
+/// escapes it.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', "\u{FFFD}").into() } else { text.into() }
+}
 
-impl FromRow<'_, SqliteRow> for EntryRow {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let hash: &str = row.try_get("hash")?;
-        let hash = Hash::parse(hash).ok_or_else(|| bad("hash", "it is no hash"))?;
+/// An entry from the columns of [`READ`].
+pub(crate) struct EntryRow(pub(crate) Entry);
+
+impl FromRow<'_, RawRow> for EntryRow {
+    fn from_row(row: &RawRow) -> sqlx::Result<Self> {
         let body: &str = row.try_get("body")?;
         Ok(Self(Entry::read(
             count(row, "seq")?,
@@ -198,78 +392,27 @@ impl FromRow<'_, SqliteRow> for EntryRow {
             row.try_get("kind")?,
             count(row, "version")?,
             body.into(),
-            hash,
+            hash(row, "hash")?,
         )))
     }
 }
 
-struct ListRow(SessionRow);
+pub(crate) fn hash(row: &RawRow, column: &str) -> sqlx::Result<Hash> {
+    let text: &str = row.try_get(column)?;
+    Hash::parse(text).ok_or_else(|| bad(column, "it is no hash"))
+}
 
-impl FromRow<'_, SqliteRow> for ListRow {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let id: String = row.try_get("id")?;
-        let id = SessionId::try_from(id).map_err(|why| bad("id", &why))?;
-        let title: Option<String> = row.try_get("title")?;
-        Ok(Self(SessionRow {
-            id,
-            started_ms: row.try_get("started_ms")?,
-            updated_ms: row.try_get("updated_ms")?,
-            entries: count(row, "head_seq")?,
-            turns: count(row, "turns")?,
-            title: title.unwrap_or_default(),
-            stop: row.try_get("stop")?,
-            tokens: count(row, "tokens")?,
-            cost_nano_usd: count(row, "cost")?,
-        }))
-    }
+pub(crate) fn id(row: &RawRow, column: &str) -> sqlx::Result<SessionId> {
+    let id: String = row.try_get(column)?;
+    SessionId::try_from(id).map_err(|why| bad(column, &why))
 }
 
 /// A column that counts something; NULL counts nothing.
-fn count<T: TryFrom<i64>>(row: &SqliteRow, column: &str) -> sqlx::Result<T> {
+pub(crate) fn count<T: TryFrom<i64>>(row: &RawRow, column: &str) -> sqlx::Result<T> {
     let value: Option<i64> = row.try_get(column)?;
     T::try_from(value.unwrap_or(0)).map_err(|_| bad(column, "the number is out of range"))
 }
 
-fn bad(column: &str, why: &str) -> sqlx::Error {
+pub(crate) fn bad(column: &str, why: &str) -> sqlx::Error {
     sqlx::Error::ColumnDecode { index: column.into(), source: why.into() }
-}
-
-#[cfg(test)]
-mod tests {
-    use sqlx::{AssertSqlSafe, Connection};
-
-    use super::*;
-
-    /// No question reads past bodies that it does not need: a list finds each session's costs in
-    /// an index, the rest at one end of its log.
-    #[tokio::test]
-    async fn questions_are_answered_by_indexes() {
-        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        let schema = include_str!("../../migrations/0001_log.sql");
-        sqlx::raw_sql(schema).execute(&mut connection).await.unwrap();
-        let mut plans = String::new();
-        for sql in [LIST, READ] {
-            let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
-            let rows = sqlx::query(sql).bind("").bind(9).bind(9).fetch_all(&mut connection).await;
-            for row in rows.unwrap() {
-                let step: String = row.get("detail");
-                if step.starts_with("SEARCH") || step.starts_with("SCAN") {
-                    plans += &format!("{step}\n");
-                }
-            }
-        }
-        assert_eq!(
-            plans,
-            "\
-SCAN sessions USING INDEX sessions_by_change
-SCAN s
-SEARCH e USING INDEX sqlite_autoindex_entries_1 (session_id=? AND seq=?)
-SEARCH e USING INDEX sqlite_autoindex_entries_1 (session_id=?)
-SEARCH e USING INDEX sqlite_autoindex_entries_1 (session_id=?)
-SEARCH e USING COVERING INDEX entries_by_cost (session_id=? AND kind=?)
-SEARCH e USING COVERING INDEX entries_by_cost (session_id=? AND kind=?)
-SEARCH entries USING INDEX sqlite_autoindex_entries_1 (session_id=? AND seq>?)
-"
-        );
-    }
 }

@@ -19,8 +19,7 @@ mod code {
     pub(super) const IOERR_SHMSIZE: i32 = 4874;
 }
 
-/// Said to whoever asks after the store was closed.
-pub(super) const CLOSED: &str = "the store is closed";
+const FULL: &str = "the disk is full: make room, then go on";
 
 /// What went wrong with the database at `path`.
 pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
@@ -49,7 +48,7 @@ pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
         },
         _ => match error {
             sqlx::Error::ColumnDecode { .. } => damaged(path, &said),
-            sqlx::Error::PoolClosed => StoreError::Other { what, why: CLOSED.into() },
+            sqlx::Error::PoolClosed => StoreError::Other { what, why: crate::CLOSED.into() },
             _ => StoreError::Other { what, why: said },
         },
     }

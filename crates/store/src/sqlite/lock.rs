@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use inspan_core::store::{SessionId, StoreError};
+use inspan_core::store::{Guard, SessionId, StoreError};
 
 use crate::disk::{of_file, only_for_owner};
 
@@ -27,6 +27,11 @@ impl Lock {
         }
     }
 
+    /// Whether nobody holds `session` now.
+    pub(super) fn is_free(folder: &Path, session: &SessionId) -> bool {
+        Self::take(folder, session).is_ok()
+    }
+
     /// Locks the file at `path`, after whoever has it now. Blocks its thread.
     pub(super) fn wait(path: &Path) -> Result<Self, StoreError> {
         let file = open(path)?;
@@ -34,6 +39,9 @@ impl Lock {
         Ok(Self(file))
     }
 }
+
+/// A lock ends with its process and not before.
+impl Guard for Lock {}
 
 impl Drop for Lock {
     /// A child that has just been forked shares the open file until it runs its own program, so

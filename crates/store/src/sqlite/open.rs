@@ -1,6 +1,7 @@
 //! From a path to a database of the right version. One that is up to date is only read.
 
 use std::{
+    fmt,
     fs::{self, OpenOptions},
     io,
     path::{Path, PathBuf},
@@ -14,15 +15,22 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteSynchronous},
 };
 
-use super::{fault, lock::Lock};
+use super::{
+    fault,
+    fill::{fill, is_filled},
+    lock::Lock,
+};
 use crate::disk::{make_folder, of_file, only_for_owner};
 
 /// How long a write waits for another process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The migrations in their order: version, name and text. Each runs in a transaction of its own.
-const MIGRATIONS: [(i64, &str, &str); 1] =
-    [(1, "log", include_str!("../../migrations/0001_log.sql"))];
+const MIGRATIONS: [(i64, &str, &str); 3] = [
+    (1, "log", include_str!("../../migrations/0001_log.sql")),
+    (2, "sessions", include_str!("../../migrations/0002_sessions.sql")),
+    (3, "sqlite", include_str!("../../migrations/0003_sqlite.sql")),
+];
 
 /// The version that this build writes.
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
@@ -61,9 +69,20 @@ impl Place {
             .disable_statement_logging()
     }
 
+    /// Another connection; nothing needs one.
+    pub(super) async fn connect_again(&self) -> sqlx::Result<SqliteConnection> {
+        self.options().connect().await
+    }
+
     /// The database's error in the store's words.
     pub(super) fn fault(&self, error: &sqlx::Error) -> StoreError {
         fault::of_database(&self.file, error)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.file.display(), f)
     }
 }
 
@@ -91,7 +110,8 @@ async fn bring_up_to_date(
 ) -> Result<(), StoreError> {
     let found = version(place, connection).await?;
     make_folder(&place.locks)?;
-    if found == LATEST {
+    let fault = |error| place.fault(&error);
+    if found == LATEST && is_filled(connection).await.map_err(fault)? {
         return Ok(());
     }
     // No session is called so: their names have no full stop.
@@ -103,6 +123,9 @@ async fn bring_up_to_date(
     })??;
     if version(place, connection).await? < LATEST {
         migrate(place, connection).await?;
+    }
+    if !is_filled(connection).await.map_err(fault)? {
+        fill(connection).await.map_err(fault)?;
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! What a store promises, the same for all.
 
+mod archive;
 mod log;
+mod postgres_only;
 mod sqlite_only;
 
 use std::sync::Arc;
@@ -11,9 +13,10 @@ use inspan_core::{
     hash::Hash,
     message::How,
     provider::ErrorClass,
-    store::{Claim, SessionRow, Store, StoreError},
+    store::{Claim, SessionFilter, SessionRow, Store, StoreError},
+    stored::Standing,
 };
-use inspan_store::{Memory, Sqlite};
+use inspan_store::{Memory, Postgres, Sqlite};
 use log::*;
 
 /// One test of each store for each promise.
@@ -32,6 +35,16 @@ macro_rules! contract {
                 let store = super::Sqlite::open(&folder.path().join("log.db")).await.unwrap();
                 super::$promise(&store).await;
                 store.close().await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $promise() {
+                let schema = crate::postgres_only::Schema::new().await;
+                let store = super::Postgres::open(&schema.url).await.unwrap();
+                super::$promise(&store).await;
+                store.close().await;
+                schema.remove().await;
             })*
         }
     };
@@ -53,6 +66,19 @@ contract![
     the_list_says_what_each_session_did,
     the_list_is_ordered_and_limited,
 ];
+
+#[tokio::test]
+async fn blobs_in_memory_are_found_by_their_hash() {
+    blobs_are_found_by_their_hash(&Memory::new()).await;
+}
+
+#[tokio::test]
+async fn blobs_in_files_are_found_by_their_hash() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(&folder.path().join("log.db")).await.unwrap();
+    blobs_are_found_by_their_hash(&store).await;
+    store.close().await;
+}
 
 async fn all<S: Store>(store: &S, session: &str) -> Vec<Entry> {
     store.read(&id(session), 0, usize::MAX).await.unwrap()
@@ -114,7 +140,7 @@ async fn a_session_exists_from_its_first_entry<S: Store>(store: &S) {
     let claim = store.create(&id("one")).await.unwrap();
     assert_eq!((claim.session.as_str(), claim.epoch), ("one", 1));
     assert_eq!(store.read(&id("one"), 0, 9).await.unwrap_err(), StoreError::NoSession(id("one")));
-    assert_eq!(store.sessions("", 9).await.unwrap(), []);
+    assert_eq!(store.sessions(&SessionFilter::all(9)).await.unwrap(), []);
     drop(claim);
     // A session that was never written can be created once more.
     let claim = store.create(&id("one")).await.unwrap();
@@ -194,10 +220,10 @@ async fn gaps_are_refused<S: Store>(store: &S) {
         refused.to_string(),
         "appending to session one: entry 3 stands where entry 2 must: nothing was written"
     );
-    assert_eq!(store.sessions("", 9).await.unwrap(), []);
+    assert_eq!(store.sessions(&SessionFilter::all(9)).await.unwrap(), []);
     // No entries are no change.
     store.append(&claim, Head::default(), [].into()).await.unwrap();
-    assert_eq!(store.sessions("", 9).await.unwrap(), []);
+    assert_eq!(store.sessions(&SessionFilter::all(9)).await.unwrap(), []);
 }
 
 async fn appends_stand_in_the_order_of_their_calls<S: Store>(store: &S) {
@@ -228,7 +254,7 @@ async fn a_failed_append_leaves_its_neighbours_alone<S: Store>(store: &S) {
     ])
     .await;
     assert_eq!(outcomes, [Ok(()), moved("b", 4), Ok(()), moved("a", 0)]);
-    let rows = store.sessions("", 9).await.unwrap();
+    let rows = store.sessions(&SessionFilter::all(9)).await.unwrap();
     let mut lengths: Vec<_> = rows.iter().map(|row| (row.id.as_str(), row.entries)).collect();
     lengths.sort_unstable();
     assert_eq!(lengths, [("a", 2), ("c", 3)]);
@@ -247,7 +273,7 @@ async fn many_sessions_write_at_once<S: Store>(store: &S) {
         assert_eq!(all(store, &name).await, entries.to_vec());
     };
     join_all((0..40).map(write)).await;
-    assert_eq!(store.sessions("s-", 99).await.unwrap().len(), 40);
+    assert_eq!(store.sessions(&SessionFilter::prefix("s-", 99)).await.unwrap().len(), 40);
 }
 
 async fn reading_goes_on_while_writing<S: Store>(store: &S) {
@@ -282,17 +308,31 @@ async fn the_list_says_what_each_session_did<S: Store>(store: &S) {
         entries,
         turns,
         title: title.into(),
+        head_seq: entries,
+        agent: String::new(),
+        workdir: String::new(),
+        standing: Standing::Open,
+        wake_ms: None,
+        parent: None,
         stop: None,
         tokens: 0,
         cost_nano_usd: 0,
     };
     let end = |stop: Stop| Some(stop.as_str().to_owned());
     let rows: [Row; 5] = [
-        ("e-begun", vec![(50, 0, 0, started())], row("e-begun", (50, 50), 1, 0, "")),
+        (
+            "e-begun",
+            vec![(50, 0, 0, started())],
+            SessionRow {
+                standing: Standing::Idle,
+                workdir: "/home/ann".into(),
+                ..row("e-begun", (50, 50), 1, 0, "")
+            },
+        ),
         (
             "d-open",
             vec![(40, 0, 0, started()), (41, 1, 0, prompt("Why?")), (42, 1, 1, round(1))],
-            row("d-open", (40, 42), 3, 1, "Why?"),
+            SessionRow { workdir: "/home/ann".into(), ..row("d-open", (40, 42), 3, 1, "Why?") },
         ),
         (
             "c-two-turns",
@@ -306,6 +346,7 @@ async fn the_list_says_what_each_session_did<S: Store>(store: &S) {
                 (36, 2, 1, ended(Stop::Failed)),
             ],
             SessionRow {
+                standing: Standing::Idle,
                 stop: end(Stop::Failed),
                 tokens: 3_333,
                 cost_nano_usd: 7,
@@ -320,13 +361,17 @@ async fn the_list_says_what_each_session_did<S: Store>(store: &S) {
         (
             "a-parked",
             vec![(10, 1, 0, prompt("Later")), (11, 1, 1, ended(Stop::Parked))],
-            SessionRow { stop: end(Stop::Parked), ..row("a-parked", (10, 11), 2, 1, "Later") },
+            SessionRow {
+                standing: Standing::Parked,
+                stop: end(Stop::Parked),
+                ..row("a-parked", (10, 11), 2, 1, "Later")
+            },
         ),
     ];
     for (name, lines, _) in &rows {
         written(store, name, &chain(Head::default(), lines.iter().cloned())).await;
     }
-    assert_eq!(store.sessions("", 9).await.unwrap(), rows.map(|(_, _, row)| row));
+    assert_eq!(store.sessions(&SessionFilter::all(9)).await.unwrap(), rows.map(|(_, _, row)| row));
 }
 
 async fn the_list_is_ordered_and_limited<S: Store>(store: &S) {
@@ -348,7 +393,7 @@ async fn the_list_is_ordered_and_limited<S: Store>(store: &S) {
         ("%", 9, &[]),
     ];
     for (prefix, max, expected) in table {
-        let rows = store.sessions(prefix, max).await.unwrap();
+        let rows = store.sessions(&SessionFilter::prefix(prefix, max)).await.unwrap();
         let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
         assert_eq!(ids, expected, "{prefix} {max}");
     }

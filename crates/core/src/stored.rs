@@ -1,0 +1,169 @@
+//! What a store keeps beside its entries: how a session stands, its words, its blobs. All of it is
+//! taken from the entries when they are written, and can be made again from them.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::{
+    event::{Entry, Event, Head, Stop},
+    hash::Hash,
+    message::Content,
+    store::SessionId,
+};
+
+/// How a session stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// No turn is open, or has been yet.
+    #[default]
+    Idle,
+    /// A turn is open: somebody drives it, or its process died.
+    Open,
+    /// A turn waits for something outside.
+    Parked,
+}
+
+impl Standing {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Idle, Self::Open, Self::Parked];
+
+    /// The word in tables and lists.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Open => "open",
+            Self::Parked => "parked",
+        }
+    }
+
+    /// Reads what [`Standing::as_str`] gives; `None` for anything else.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|standing| standing.as_str() == word)
+    }
+}
+
+/// What entries that are appended change of their session's row; `None` for what they leave as it
+/// is. The last entry that says something counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes<'a> {
+    /// The name of its agent.
+    pub agent: Option<&'a str>,
+    /// Its working directory.
+    pub workdir: Option<&'a str>,
+    /// How it stands, and why its last turn ended, if one has.
+    pub standing: Option<(Standing, Option<Stop>)>,
+    /// When to go on with a parked turn, in milliseconds since 1970, if anybody knows.
+    pub wake_ms: Option<Option<i64>>,
+    /// The newest version of the log's format in the entries.
+    pub format: u32,
+}
+
+impl<'a> Changes<'a> {
+    /// What `entries` change.
+    pub fn of(entries: &'a [Entry]) -> Self {
+        let mut changes = Self::default();
+        for entry in entries {
+            changes.add(entry);
+        }
+        changes
+    }
+
+    /// The changes after one more entry.
+    pub fn add(&mut self, entry: &'a Entry) {
+        self.format = self.format.max(entry.version);
+        match &entry.event {
+            Event::SessionStarted(e) => {
+                self.workdir = Some(&e.workdir);
+                self.format = self.format.max(e.format);
+            }
+            Event::SessionConfigured(e) => {
+                self.agent = Some(e.agent.as_ref().map_or("", |agent| &agent.name));
+            }
+            // A round also opens a turn whose prompt came too late for the one before.
+            Event::PromptSubmitted(_) | Event::Woken(_) | Event::RoundStarted(_) => {
+                self.standing = Some((Standing::Open, None));
+            }
+            Event::Parked(e) => self.wake_ms = Some(e.until_ms),
+            // Where a turn is parked for it, it goes on now.
+            Event::PermissionAnswered(_) => self.wake_ms = Some(Some(entry.at_ms)),
+            Event::TurnEnded(e) => {
+                let standing =
+                    if e.stop == Stop::Parked { Standing::Parked } else { Standing::Idle };
+                self.standing = Some((standing, Some(e.stop)));
+            }
+            Event::ModelReplied(_)
+            | Event::ModelFailed(_)
+            | Event::ProjectionRepaired(_)
+            | Event::PromptCut(_)
+            | Event::ModelSwitched(_)
+            | Event::GateJudged(_)
+            | Event::PermissionAsked(_)
+            | Event::ToolStarted(_)
+            | Event::ToolFinished(_)
+            | Event::ToolDeferred(_)
+            | Event::SessionForked(_)
+            | Event::LimitNeared(_)
+            | Event::CancelRequested(_)
+            | Event::Unknown(_) => {}
+        }
+    }
+}
+
+/// What a search looks through: prompts, answers and the results of tools.
+pub fn searchable(event: &Event) -> Option<Cow<'_, str>> {
+    let text: Cow<'_, str> = match event {
+        Event::PromptSubmitted(e) => text_of(&e.content),
+        Event::ModelReplied(e) => e.reply.text().into(),
+        Event::ToolFinished(e) => text_of(&e.result.content),
+        _ => return None,
+    };
+    (!text.trim().is_empty()).then_some(text)
+}
+
+fn text_of(content: &[Content]) -> Cow<'_, str> {
+    let mut texts = content.iter().filter_map(|content| match content {
+        Content::Text { text } => Some(text.as_str()),
+        Content::Image(_) => None,
+    });
+    match (texts.next(), texts.next()) {
+        (first, None) => first.unwrap_or_default().into(),
+        (first, second) => {
+            first.into_iter().chain(second).chain(texts).collect::<Vec<_>>().join("\n").into()
+        }
+    }
+}
+
+/// The blobs that an event needs, each once for each time that it is named.
+pub fn blobs(event: &Event) -> Vec<Hash> {
+    let content = match event {
+        Event::PromptSubmitted(e) => &e.content,
+        Event::ToolFinished(e) => &e.result.content,
+        _ => return Vec::new(),
+    };
+    let hash = |content: &Content| match content {
+        Content::Image(image) => Some(image.hash),
+        Content::Text { .. } => None,
+    };
+    content.iter().filter_map(hash).collect()
+}
+
+/// The session that a log goes on from, and where, when this is the first entry of a fork. Read from
+/// the body, so that a store keeps forks of which this version knows no more than that.
+pub fn forked_from(entry: &Entry) -> Option<(SessionId, Head)> {
+    if entry.event.kind() != FORKED {
+        return None;
+    }
+    let Forked { parent, seq, hash } = serde_json::from_str(&entry.body).ok()?;
+    Some((parent, Head { seq, hash }))
+}
+
+/// The kind of a fork's first entry.
+const FORKED: &str = "SessionForked";
+
+#[derive(Deserialize)]
+struct Forked {
+    parent: SessionId,
+    seq: u64,
+    hash: Hash,
+}

@@ -1,0 +1,93 @@
+//! What is Postgres's own in the SQL.
+
+use std::{borrow::Cow, time::Duration};
+
+use inspan_core::store::SessionId;
+use sqlx::QueryBuilder;
+
+pub(super) use sqlx::postgres::{
+    PgConnection as Connection, PgPool as Pool, PgRow as RawRow, Postgres as Database,
+};
+
+pub(super) use super::open::Place;
+use super::{fault, news, sql::big};
+use crate::words::{Query, to_tsvector};
+
+/// How long one commit may take; after that its connection is given up.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Now, in milliseconds since 1970, by the clock of the database.
+macro_rules! now_ms {
+    () => {
+        "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
+    };
+}
+pub(super) use now_ms;
+
+pub(super) const BEGIN: &str = "BEGIN";
+
+pub(super) const FOUND_ENTRIES: &str = "
+    FROM words w
+    JOIN entries e ON e.session_id = w.session_id AND e.seq = w.seq
+    WHERE w.words @@ CAST(";
+pub(super) const FOUND_END: &str = " AS tsquery)";
+
+pub(super) const FOUND_SESSIONS: &str = "
+    AND id IN (SELECT w.session_id FROM words w WHERE w.words @@ CAST(";
+pub(super) const FOUND_SESSIONS_END: &str = " AS tsquery))";
+
+pub(super) const FORGET_TEXTS: [&str; 1] = ["DELETE FROM words WHERE session_id = $1"];
+
+pub(super) const NOBODY_HOLDS: &str = concat!(
+    " AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.session_id = sessions.id AND c.until_ms > ",
+    now_ms!(),
+    ")"
+);
+
+pub(super) fn query(query: &Query) -> String {
+    query.to_tsquery()
+}
+
+/// Keeps the words of texts, each by the entry that it stands in.
+pub(super) async fn keep_texts(
+    connection: &mut Connection,
+    session: &SessionId,
+    texts: &[(u64, Cow<'_, str>)],
+) -> sqlx::Result<()> {
+    let mut sql = QueryBuilder::new("INSERT INTO words (session_id, seq, words) ");
+    sql.push_values(texts, |mut row, (seq, text)| {
+        row.push_bind(session.as_str())
+            .push_bind(big(*seq))
+            .push("CAST(")
+            .push_bind_unseparated(to_tsvector(text))
+            .push_unseparated(" AS tsvector)");
+    });
+    sql.build().execute(connection).await.map(drop)
+}
+
+/// Whether the connection is of no use any more.
+pub(super) fn is_lost(error: &sqlx::Error) -> bool {
+    fault::is_lost(error)
+}
+
+/// Whether it is no use to try the parts of a group of `count` alone.
+pub(super) fn is_final(error: &sqlx::Error, count: usize) -> bool {
+    count == 1 && !fault::is_passing(error)
+}
+
+/// A network can fall silent in the middle of a commit.
+pub(super) async fn in_time<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    let silent = || std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer for too long");
+    tokio::time::timeout(COMMIT_TIMEOUT, work).await.unwrap_or_else(|_| Err(silent().into()))
+}
+
+/// Tells others that sessions changed: after the commit, since telling in it would let commits
+/// wait for one another. If it fails, whoever waits finds out by looking.
+pub(super) async fn tell(connection: &mut Connection, sessions: impl Iterator<Item = &SessionId>) {
+    let mut names: Vec<&str> = sessions.map(SessionId::as_str).collect();
+    names.dedup();
+    if !names.is_empty() {
+        let told = sqlx::query(news::TELL).bind(names).execute(connection);
+        let _ = in_time(told).await;
+    }
+}

@@ -1,0 +1,139 @@
+//! What both databases promise in the same way: the writer for what is written, a pool for what is
+//! read.
+
+use std::sync::Arc;
+
+use inspan_core::{
+    event::{Entry, FORMAT_VERSION, Head},
+    gate::BoxFuture,
+    hash::Hash,
+    store::{Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot, StoreError, Wrong},
+};
+
+use super::{
+    check,
+    dialect::{Place, Pool},
+    lineage, lists, rows, texts,
+    writer::{Ask, Writer},
+};
+use crate::check_order;
+
+/// The way to the logs of a database.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    pub(crate) place: Arc<Place>,
+    pub(crate) writer: Writer,
+    pub(crate) readers: Pool,
+}
+
+/// Asks one question through a connection of the pool, its error in the store's words.
+macro_rules! read {
+    ($log:expr, |$reader:ident| $question:expr) => {{
+        let log = $log;
+        let reader = log.readers.acquire().await;
+        let mut $reader = reader.map_err(|error| log.place.fault(&error))?;
+        $question.await.map_err(|error| log.place.fault(&error))
+    }};
+}
+
+impl Log {
+    /// Refuses a session that is there already.
+    pub(crate) async fn check_new(&self, session: &SessionId) -> Result<(), StoreError> {
+        match self.writer.ask(Ask::Known(session.clone())).await? {
+            Some(_) => Err(StoreError::SessionExists(session.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a session that is not there, and one that a newer version wrote.
+    pub(crate) async fn check_known(&self, session: &SessionId) -> Result<(), StoreError> {
+        let known = self.writer.ask(Ask::Known(session.clone())).await?;
+        let missing = || StoreError::NoSession(session.clone());
+        let format = known.filter(|known| !known.is_removed).ok_or_else(missing)?.format;
+        if format > u64::from(FORMAT_VERSION) {
+            let what = format!("session {session} (format {format} of {FORMAT_VERSION})");
+            return Err(StoreError::Newer { what });
+        }
+        Ok(())
+    }
+
+    /// Raises the epoch of a session and gives the new one.
+    pub(crate) async fn raise_epoch(&self, session: &SessionId) -> Result<u64, StoreError> {
+        let known = self.writer.ask(Ask::RaiseEpoch(session.clone())).await?;
+        known.map(|known| known.epoch).ok_or_else(|| StoreError::NoSession(session.clone()))
+    }
+
+    /// Removes a session, whose claim whoever calls this must hold.
+    pub(crate) async fn remove(&self, session: &SessionId) -> Result<(), StoreError> {
+        self.writer.ask(Ask::Remove(session.clone())).await.map(drop)
+    }
+
+    pub(crate) fn append(
+        &self,
+        claim: &Claim,
+        after: Head,
+        entries: Arc<[Entry]>,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let session = claim.session.clone();
+        if let Err(error) = check_order(&session, after, &entries) {
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        let answer = self.writer.ask(Ask::Append { session, epoch: claim.epoch, after, entries });
+        Box::pin(async move { answer.await.map(drop) })
+    }
+
+    pub(crate) fn keep_snapshot(
+        &self,
+        claim: &Claim,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let (session, epoch) = (claim.session.clone(), claim.epoch);
+        let answer = self.writer.ask(Ask::KeepSnapshot { session, epoch, snapshot });
+        Box::pin(async move { answer.await.map(drop) })
+    }
+
+    pub(crate) async fn read(
+        self,
+        session: SessionId,
+        after: u64,
+        count_max: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let page = read!(&self, |reader| lineage::read(&mut reader, &session, after, count_max))?;
+        page.ok_or(StoreError::NoSession(session))
+    }
+
+    pub(crate) async fn sessions(
+        self,
+        filter: SessionFilter,
+    ) -> Result<Vec<SessionRow>, StoreError> {
+        read!(&self, |reader| lists::list(&mut reader, &filter))
+    }
+
+    pub(crate) async fn due(
+        &self,
+        now_ms: i64,
+        count_max: usize,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        read!(self, |reader| lists::due(&mut reader, now_ms, count_max))
+    }
+
+    pub(crate) async fn search(
+        self,
+        words: String,
+        count_max: usize,
+    ) -> Result<Vec<Found>, StoreError> {
+        read!(&self, |reader| texts::search(&mut reader, &words, count_max))
+    }
+
+    pub(crate) async fn snapshot(self, session: SessionId) -> Result<Option<Snapshot>, StoreError> {
+        read!(&self, |reader| rows::snapshot(&mut reader, &session))
+    }
+
+    pub(crate) async fn unreferenced(self, hashes: Vec<Hash>) -> Result<Vec<Hash>, StoreError> {
+        read!(&self, |reader| rows::unreferenced(&mut reader, &hashes))
+    }
+
+    pub(crate) async fn check(self, session: SessionId) -> Result<Vec<Wrong>, StoreError> {
+        read!(&self, |reader| check::check(&mut reader, &session))
+    }
+}

@@ -1,0 +1,16 @@
+//! Logs in SQL: rows, the writer, the questions. This folder is compiled once for each database,
+//! each time with the `dialect` of the module around it, so that there is one text of everything.
+
+mod check;
+mod lineage;
+mod lists;
+mod log;
+pub(super) mod rows;
+pub(super) mod texts;
+mod writer;
+
+use super::dialect;
+
+pub(super) use log::Log;
+pub(super) use rows::big;
+pub(super) use writer::Writer;

@@ -1,0 +1,63 @@
+//! What a search looks through: kept in the transaction of the entries, found by the dialect.
+
+use inspan_core::{
+    event::Entry,
+    store::{Found, SessionId},
+    stored,
+};
+use sqlx::{FromRow, QueryBuilder};
+
+use super::{
+    dialect::{self, Connection, RawRow},
+    rows::{EntryRow, id},
+};
+use crate::words::Query;
+
+/// Keeps the words of `entries`.
+pub(crate) async fn keep(
+    connection: &mut Connection,
+    session: &SessionId,
+    entries: &[Entry],
+) -> sqlx::Result<()> {
+    let texts = entries
+        .iter()
+        .filter_map(|entry| stored::searchable(&entry.event).map(|text| (entry.seq, text)));
+    let texts: Vec<_> = texts.collect();
+    if texts.is_empty() { Ok(()) } else { dialect::keep_texts(connection, session, &texts).await }
+}
+
+/// Forgets the words of a session.
+pub(crate) async fn forget(connection: &mut Connection, session: &SessionId) -> sqlx::Result<()> {
+    for sql in dialect::FORGET_TEXTS {
+        super::rows::execute(connection, sql, session).await?;
+    }
+    Ok(())
+}
+
+/// The entries that are found, the newest first.
+pub(crate) async fn search(
+    connection: &mut Connection,
+    words: &str,
+    count_max: usize,
+) -> sqlx::Result<Vec<Found>> {
+    let Some(query) = Query::parse(words) else { return Ok(Vec::new()) };
+    let mut sql = QueryBuilder::new(
+        "SELECT e.session_id, e.seq, e.at_ms, e.turn, e.round, e.kind, e.version, e.hash, e.body ",
+    );
+    sql.push(dialect::FOUND_ENTRIES)
+        .push_bind(dialect::query(&query))
+        .push(dialect::FOUND_END)
+        .push(" ORDER BY e.at_ms DESC, e.session_id DESC, e.seq DESC LIMIT ")
+        .push_bind(i64::try_from(count_max).unwrap_or(i64::MAX));
+    let rows: Vec<FoundRow> = sql.build_query_as().fetch_all(connection).await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+struct FoundRow(Found);
+
+impl FromRow<'_, RawRow> for FoundRow {
+    fn from_row(row: &RawRow) -> sqlx::Result<Self> {
+        let EntryRow(entry) = EntryRow::from_row(row)?;
+        Ok(Self(Found { session: id(row, "session_id")?, entry }))
+    }
+}

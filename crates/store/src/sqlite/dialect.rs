@@ -1,0 +1,89 @@
+//! What is SQLite's own in the SQL.
+
+use std::borrow::Cow;
+
+use inspan_core::store::SessionId;
+use sqlx::{QueryBuilder, Row};
+
+pub(super) use sqlx::sqlite::{
+    Sqlite as Database, SqliteConnection as Connection, SqlitePool as Pool, SqliteRow as RawRow,
+};
+
+pub(super) use super::open::Place;
+use super::{fault, sql::big};
+use crate::words::{Query, words};
+
+/// A transaction that writes: it takes its turn at its beginning, and can't fail for that later.
+pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
+
+pub(super) const FOUND_ENTRIES: &str = "
+    FROM words w
+    JOIN texts t ON t.id = w.rowid
+    JOIN entries e ON e.session_id = t.session_id AND e.seq = t.seq
+    WHERE w.words MATCH ";
+pub(super) const FOUND_END: &str = "";
+
+pub(super) const FOUND_SESSIONS: &str = "
+    AND id IN (SELECT t.session_id FROM words w JOIN texts t ON t.id = w.rowid
+        WHERE w.words MATCH ";
+pub(super) const FOUND_SESSIONS_END: &str = ")";
+
+pub(super) const FORGET_TEXTS: [&str; 2] = [
+    "DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE session_id = $1)",
+    "DELETE FROM texts WHERE session_id = $1",
+];
+
+/// The locks on files say who holds a session.
+pub(super) const NOBODY_HOLDS: &str = "";
+
+pub(super) fn query(query: &Query) -> String {
+    query.to_fts5()
+}
+
+/// Keeps the words of texts, each by the entry that it stands in.
+pub(super) async fn keep_texts(
+    connection: &mut Connection,
+    session: &SessionId,
+    texts: &[(u64, Cow<'_, str>)],
+) -> sqlx::Result<()> {
+    let mut sql = QueryBuilder::new("INSERT INTO texts (session_id, seq) ");
+    sql.push_values(texts, |mut row, (seq, _)| {
+        row.push_bind(session.as_str()).push_bind(big(*seq));
+    });
+    sql.push(" RETURNING id, seq");
+    let numbered = sql.build().fetch_all(&mut *connection).await?;
+    let mut rows = Vec::with_capacity(texts.len());
+    for row in &numbered {
+        let (id, seq): (i64, i64) = (row.try_get("id")?, row.try_get("seq")?);
+        let text = texts.iter().find(|(own, _)| big(*own) == seq);
+        let text = text.map(|(_, text)| words(text).collect::<Vec<_>>().join(" "));
+        rows.push((id, text.unwrap_or_default()));
+    }
+    let mut sql = QueryBuilder::new("INSERT INTO words (rowid, text) ");
+    sql.push_values(rows, |mut row, (id, text)| {
+        row.push_bind(id).push_bind(text);
+    });
+    sql.build().execute(connection).await.map(drop)
+}
+
+/// A file does not go away while it is open.
+pub(super) fn is_lost(_error: &sqlx::Error) -> bool {
+    false
+}
+
+/// Whether it is no use to try the parts of a group of `count` alone.
+pub(super) fn is_final(error: &sqlx::Error, count: usize) -> bool {
+    count == 1 || fault::is_busy(error)
+}
+
+/// SQLite itself limits how long it waits.
+pub(super) async fn in_time<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    work.await
+}
+
+/// Other processes look at the file by themselves.
+pub(super) async fn tell(
+    _connection: &mut Connection,
+    _sessions: impl Iterator<Item = &SessionId>,
+) {
+}
