@@ -160,7 +160,7 @@ impl Archive for Postgres {
     fn remove(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StoreError>> {
         let (log, leases, session) = (self.log.clone(), self.leases.clone(), session.clone());
         Box::pin(async move {
-            log.check_known(&session).await?;
+            log.check_there(&session).await?;
             let _lease = leases.take(&session).await?;
             log.remove(&session).await
         })

@@ -88,7 +88,7 @@ impl Store for Sqlite {
         let (log, session) = (self.log.clone(), session.clone());
         Box::pin(async move {
             log.check_new(&session).await?;
-            let guard = Box::new(Lock::take(&log.place.locks, &session)?);
+            let guard = Box::new(Lock::claim(&log.place.locks, &session).await?);
             Ok(Claim { session, epoch: 1, guard })
         })
     }
@@ -98,7 +98,7 @@ impl Store for Sqlite {
         Box::pin(async move {
             // Looked for first, so that a mistyped name leaves no lock file behind.
             log.check_known(&session).await?;
-            let guard = Box::new(Lock::take(&log.place.locks, &session)?);
+            let guard = Box::new(Lock::claim(&log.place.locks, &session).await?);
             let epoch = log.raise_epoch(&session).await?;
             Ok(Claim { session, epoch, guard })
         })
@@ -163,8 +163,8 @@ impl Archive for Sqlite {
     fn remove(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StoreError>> {
         let (log, session) = (self.log.clone(), session.clone());
         Box::pin(async move {
-            log.check_known(&session).await?;
-            let _lock = Lock::take(&log.place.locks, &session)?;
+            log.check_there(&session).await?;
+            let _lock = Lock::claim(&log.place.locks, &session).await?;
             log.remove(&session).await
         })
     }
@@ -190,3 +190,6 @@ impl Archive for Sqlite {
         Box::pin(self.log.clone().check(session.clone()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,9 @@ use inspan_core::{
 use super::{
     check,
     dialect::{Place, Pool},
-    lineage, lists, rows, texts,
+    lineage, lists,
+    rows::{self, Known},
+    texts,
     writer::{Ask, Writer},
 };
 use crate::check_order;
@@ -47,14 +49,19 @@ impl Log {
 
     /// Refuses a session that is not there, and one that a newer version wrote.
     pub(crate) async fn check_known(&self, session: &SessionId) -> Result<(), StoreError> {
-        let known = self.writer.ask(Ask::Known(session.clone())).await?;
-        let missing = || StoreError::NoSession(session.clone());
-        let format = known.filter(|known| !known.is_removed).ok_or_else(missing)?.format;
+        let format = self.check_there(session).await?.format;
         if format > u64::from(FORMAT_VERSION) {
             let what = format!("session {session} (format {format} of {FORMAT_VERSION})");
             return Err(StoreError::Newer { what });
         }
         Ok(())
+    }
+
+    /// Refuses a session that is not there.
+    pub(crate) async fn check_there(&self, session: &SessionId) -> Result<Known, StoreError> {
+        let known = self.writer.ask(Ask::Known(session.clone())).await?;
+        let missing = || StoreError::NoSession(session.clone());
+        known.filter(|known| !known.is_removed).ok_or_else(missing)
     }
 
     /// Raises the epoch of a session and gives the new one.

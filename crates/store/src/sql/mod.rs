@@ -3,11 +3,11 @@
 
 mod check;
 mod lineage;
-mod lists;
+pub(super) mod lists;
 mod log;
 pub(super) mod rows;
 pub(super) mod texts;
-mod writer;
+pub(super) mod writer;
 
 use super::dialect;
 

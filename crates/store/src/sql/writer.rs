@@ -21,7 +21,7 @@ use super::{
 use crate::CLOSED;
 
 /// Writes that wait at most for each connection; one more is refused.
-const QUEUE_MAX: usize = 16_384;
+pub(crate) const QUEUE_MAX: usize = 16_384;
 
 /// Writes in one commit at most.
 const GROUP_MAX: usize = 256;

@@ -4,17 +4,33 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     path::Path,
+    time::Duration,
 };
 
 use inspan_core::store::{Guard, SessionId, StoreError};
 
 use crate::disk::{of_file, only_for_owner};
 
+/// For how long somebody looks at most whether a file is locked; and how often it is waited for.
+const LOOK: Duration = Duration::from_millis(4);
+const LOOKS_MAX: u32 = 3;
+
 /// A locked file. Dropping it frees the lock.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
 impl Lock {
+    /// The same, after one that only looked whether it is free; see [`Lock::is_free`].
+    pub(super) async fn claim(folder: &Path, session: &SessionId) -> Result<Self, StoreError> {
+        for _ in 0..LOOKS_MAX {
+            match Self::take(folder, session) {
+                Err(StoreError::InUse(_)) => tokio::time::sleep(LOOK).await,
+                done => return done,
+            }
+        }
+        Self::take(folder, session)
+    }
+
     /// Locks `session`'s file in `folder`, or says that it is in use: by another process, or by
     /// another claim of this one.
     pub(super) fn take(folder: &Path, session: &SessionId) -> Result<Self, StoreError> {

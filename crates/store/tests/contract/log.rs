@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use inspan_core::{
     event::{
-        CancelRequested, Entry, Event, Head, ModelFailed, ModelReplied, PromptSubmitted,
-        RoundStarted, SessionStarted, Stop, ToolFinished, TurnEnded, Woken, WokenWhy,
+        CancelRequested, Entry, Event, Head, ModelFailed, ModelReplied, Parked, PermissionAnswered,
+        PromptSubmitted, RoundStarted, SessionStarted, Stop, ToolFinished, TurnEnded, Woken,
+        WokenWhy,
     },
+    gate::{AnsweredBy, Choice},
     hash::Hash,
-    message::{CallId, Content, How, Labels, Reply, ReplyPart, ReplyStop, ToolResult, Usage},
+    message::{
+        CallId, Content, How, ImageRef, Labels, Reply, ReplyPart, ReplyStop, ToolResult, Usage,
+    },
     provider::ErrorClass,
     store::SessionId,
 };
@@ -126,4 +130,41 @@ pub(crate) fn foreign(head: Head) -> Entry {
     let body = "{ \"b\" : 1e400,\t\"a\":\"\\u00e9\u{1F980}\\u0000\" }".into();
     let hash = Hash::of_bytes(b"whatever the newer version says");
     Entry::read(head.seq + 1, -5, 1, 2, "DreamDreamt", 7, body, hash)
+}
+
+pub(crate) fn pictures(hashes: &[Hash]) -> Event {
+    let picture = |hash: &Hash| {
+        Content::Image(ImageRef { hash: *hash, media_type: "image/png".into(), size_bytes: 9 })
+    };
+    PromptSubmitted { content: hashes.iter().map(picture).collect(), labels: Labels::default() }
+        .into()
+}
+
+pub(crate) fn parked(until_ms: Option<i64>) -> Event {
+    Parked { why: "it waits".into(), until_ms }.into()
+}
+
+pub(crate) fn answered() -> Event {
+    PermissionAnswered {
+        call: CallId::new(3, 0),
+        choice: Choice::Once,
+        by: AnsweredBy::Person,
+        why: String::new(),
+    }
+    .into()
+}
+
+/// The first entry of a fork of `parent` at `at`.
+pub(crate) fn forked(parent: &str, at: Head, at_ms: i64) -> Entry {
+    let body = format!(r#"{{"parent":"{parent}","seq":{},"hash":"{}"}}"#, at.seq, at.hash);
+    let (seq, kind, version) = (at.seq + 1, "SessionForked", 0_u32);
+    let hash = Hash::of(&[
+        &at.hash.0,
+        &seq.to_be_bytes(),
+        &at_ms.to_be_bytes(),
+        kind.as_bytes(),
+        &version.to_be_bytes(),
+        body.as_bytes(),
+    ]);
+    Entry::read(seq, at_ms, 1, 1, kind, version, body.into(), hash)
 }

@@ -7,6 +7,7 @@ mod sqlite_only;
 
 use std::sync::Arc;
 
+use archive::*;
 use futures_util::future::{join, join_all};
 use inspan_core::{
     event::{Entry, Event, Head, Stop},
@@ -65,6 +66,16 @@ contract![
     reading_goes_on_while_writing,
     the_list_says_what_each_session_did,
     the_list_is_ordered_and_limited,
+    words_are_found_wherever_they_were_said,
+    lists_have_filters,
+    a_fork_is_read_through_its_parent,
+    a_fork_of_nothing_is_refused,
+    what_is_removed_is_gone,
+    a_parent_is_hidden_until_its_last_fork_goes,
+    blobs_are_referenced_by_entries,
+    snapshots_are_kept_one_a_session,
+    due_is_what_nobody_drives,
+    a_newer_log_is_read_and_not_driven,
 ];
 
 #[tokio::test]
