@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use inspan_core::{event::Stop, stored::Standing};
 
 use crate::config::{Ceiling, Figure, LimitsPatch, Millis, Positive, Usd};
 
@@ -20,8 +21,16 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Go on with a session whose process ended in the middle, or that is parked
     Resume(ResumeArgs),
+    /// Drive the sessions of the database that are due: interrupted, or parked until now
+    Worker(WorkerArgs),
     /// List the sessions, those changed last first
-    Sessions {
+    Sessions(SessionsArgs),
+    /// Find prompts, answers and results of tools by their words
+    Search {
+        /// The words; "several words" for their sequence, -WORD for what must not be there
+        #[arg(required = true, value_name = "WORDS", allow_hyphen_values = true)]
+        #[arg(trailing_var_arg = true)]
+        words: Vec<String>,
         /// How many at most
         #[arg(long, value_name = "N", default_value_t = 20)]
         count_max: usize,
@@ -36,11 +45,38 @@ pub(crate) enum Command {
         /// Print its log, one entry of JSON a line
         #[arg(long)]
         json: bool,
+        /// Go on with what happens, until no turn is open
+        #[arg(long)]
+        follow: bool,
     },
     /// Check that the log of a session is the one that was written
     Verify {
         /// The session, or the beginning of its identifier
         id: String,
+    },
+    /// Write the whole log of a session as JSON lines
+    Export {
+        /// The session, or the beginning of its identifier
+        id: String,
+        /// The file; left out: standard output
+        file: Option<PathBuf>,
+        /// Mask secrets; such an export is for reading and can't be imported
+        #[arg(long)]
+        masked: bool,
+    },
+    /// Take a session from an export into this database
+    Import {
+        /// The file; `-` reads standard input
+        file: PathBuf,
+    },
+    /// Remove sessions; one that others were forked from goes with the last of them
+    Remove {
+        /// The sessions, or the beginnings of their identifiers
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Make the home folder with a commented config.yaml and an empty .env
     Init,
@@ -66,8 +102,49 @@ pub(crate) struct ResumeArgs {
     pub drive: DriveArgs,
 }
 
-/// How a session is driven.
 #[derive(Args)]
+pub(crate) struct WorkerArgs {
+    /// End when nothing is due any more
+    #[arg(long)]
+    pub once: bool,
+    /// Sessions that are driven at once
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub concurrency: usize,
+}
+
+#[derive(Args)]
+pub(crate) struct SessionsArgs {
+    /// Those of the agent of this name
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Those that work in this directory
+    #[arg(long, value_name = "DIR")]
+    pub workdir: Option<PathBuf>,
+    /// Those that stand so: idle, open or parked
+    #[arg(long, value_name = "HOW", value_parser = standing)]
+    pub standing: Option<Standing>,
+    /// Those whose last turn ended so: end, failed, cost …
+    #[arg(long, value_name = "STOP", value_parser = stop)]
+    pub stop: Option<Stop>,
+    /// Those changed since: 2026-11-30, 2026-11-30T09:15, or a time ago such as 2h
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Those changed before
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+    /// Those in which these words are found
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub text: Option<String>,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub count_max: usize,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a session is driven.
+#[derive(Args, Default)]
 pub(crate) struct DriveArgs {
     /// The agent's folder
     #[arg(long, value_name = "DIR")]
@@ -96,7 +173,7 @@ pub(crate) struct DriveArgs {
 }
 
 /// The limits, by the names that they have in files.
-#[derive(Args)]
+#[derive(Args, Default)]
 #[command(next_help_heading = "Limits of a turn")]
 pub(crate) struct LimitArgs {
     /// Rounds: model calls with the answering of their tool calls [default: 100]
@@ -123,6 +200,16 @@ pub(crate) struct LimitArgs {
     /// Tokens of one reply [default: 8192]
     #[arg(long, value_name = "N", value_parser = figure::<Positive<u32>>)]
     output_tokens_max: Option<Positive<u32>>,
+}
+
+fn standing(text: &str) -> Result<Standing, String> {
+    Standing::parse(text)
+        .ok_or_else(|| format!("there are: {}", Standing::ALL.map(Standing::as_str).join(", ")))
+}
+
+fn stop(text: &str) -> Result<Stop, String> {
+    let known = Stop::ALL.into_iter().find(|stop| stop.as_str() == text);
+    known.ok_or_else(|| format!("there are: {}", Stop::ALL.map(Stop::as_str).join(", ")))
 }
 
 fn figure<T: Figure>(text: &str) -> Result<T, String> {

@@ -5,17 +5,21 @@ mod agent;
 mod args;
 mod config;
 mod exit;
+mod export;
+mod find;
 mod home;
 mod init;
 mod interrupts;
 mod json;
 mod out;
 mod progress;
+mod remove;
 mod run;
 mod sessions;
 mod setup;
 mod show;
 mod verify;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -54,9 +58,18 @@ async fn carry_out(home: &Home, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Run(args) => run::run(home, args).await,
         Command::Resume(args) => run::resume(home, args).await,
-        Command::Sessions { count_max, json } => sessions::list(home, count_max, json).await,
-        Command::Show { id, json } => show::show(home, &id, json).await,
+        Command::Worker(args) => worker::work(home, &args).await,
+        Command::Sessions(args) => sessions::list(home, &args).await,
+        Command::Search { words, count_max, json } => {
+            find::search(home, &words, count_max, json).await
+        }
+        Command::Show { id, json, follow } => show::show(home, &id, json, follow).await,
         Command::Verify { id } => verify::verify(home, &id).await,
+        Command::Export { id, file, masked } => {
+            export::export(home, &id, file.as_deref(), masked).await
+        }
+        Command::Import { file } => export::import(home, &file).await,
+        Command::Remove { ids, yes } => remove::remove(home, &ids, yes).await,
         Command::Init => init::init(home),
     }
 }
@@ -76,8 +89,14 @@ impl Command {
         match self {
             Self::Run(args) => args.drive.json,
             Self::Resume(args) => args.drive.json,
-            Self::Sessions { json, .. } | Self::Show { json, .. } => *json,
-            Self::Verify { .. } | Self::Init => false,
+            Self::Sessions(args) => args.json,
+            Self::Search { json, .. } | Self::Show { json, .. } => *json,
+            Self::Worker(_)
+            | Self::Verify { .. }
+            | Self::Export { .. }
+            | Self::Import { .. }
+            | Self::Remove { .. }
+            | Self::Init => false,
         }
     }
 }

@@ -7,18 +7,24 @@ use inspan_core::{
 use serde_json::json;
 
 use crate::{
+    args::SessionsArgs,
     exit::Failure,
     home::Home,
     json::line,
     out::{BOLD, DIM, Out, grouped, styled},
 };
 
-/// Lists at most `count_max` sessions.
-pub(crate) async fn list(home: &Home, count_max: usize, as_json: bool) -> Result<u8, Failure> {
+/// Lists the sessions that the arguments ask for.
+pub(crate) async fn list(home: &Home, args: &SessionsArgs) -> Result<u8, Failure> {
     let out = Out::new(home.mask()?);
-    let rows = home.store().await?.sessions(&SessionFilter::all(count_max)).await?;
-    if as_json {
+    let filter = filter(home, args)?;
+    let rows = home.store().await?.sessions(&filter).await?;
+    if args.json {
         rows.iter().for_each(|row| out.answer(&out.masked(&in_json(row))));
+        return Ok(0);
+    }
+    if rows.is_empty() && filter != SessionFilter::all(args.count_max) {
+        out.progress("No session is like that.\n");
         return Ok(0);
     }
     if rows.is_empty() {
@@ -31,7 +37,10 @@ pub(crate) async fn list(home: &Home, count_max: usize, as_json: bool) -> Result
     );
     out.answer(&format!("{}\n", styled(BOLD, &head)));
     for row in &rows {
-        let title = out.line(&row.title, 60);
+        let mut title = out.line(&row.title, 60);
+        if let Some((parent, seq)) = &row.parent {
+            title += &styled(DIM, &format!(" (fork of {parent} at {seq})"));
+        }
         out.answer(&format!(
             "{:36}  {:16}  {:>5}  {:>9}  {:9}  {title}\n",
             row.id.as_str(),
@@ -42,6 +51,45 @@ pub(crate) async fn list(home: &Home, count_max: usize, as_json: bool) -> Result
         ));
     }
     Ok(0)
+}
+
+fn filter(home: &Home, args: &SessionsArgs) -> Result<SessionFilter, Failure> {
+    let time = |text: &Option<String>| text.as_deref().map(time_of).transpose();
+    let workdir = args.workdir.as_ref().map(|workdir| {
+        let workdir = home.workdir.join(workdir);
+        // As the log names it; a folder that is gone has only the name that was written.
+        workdir.canonicalize().unwrap_or(workdir).display().to_string()
+    });
+    Ok(SessionFilter {
+        prefix: String::new(),
+        agent: args.agent.clone(),
+        workdir,
+        standing: args.standing,
+        stop: args.stop,
+        since_ms: time(&args.since)?,
+        until_ms: time(&args.until)?,
+        words: args.text.clone(),
+        count_max: args.count_max,
+    })
+}
+
+/// A time as people write it: a day or a minute in the local time zone, or how long ago.
+fn time_of(text: &str) -> Result<i64, Failure> {
+    let zone = jiff::tz::TimeZone::system();
+    let local = |time: jiff::civil::DateTime| {
+        zone.to_timestamp(time).ok().map(jiff::Timestamp::as_millisecond)
+    };
+    let ago = |ago: jiff::SignedDuration| {
+        jiff::Timestamp::now().checked_sub(ago).ok().map(jiff::Timestamp::as_millisecond)
+    };
+    let date = text.parse::<jiff::civil::DateTime>().ok().and_then(local);
+    let instant = text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond);
+    let ago = text.parse::<jiff::SignedDuration>().ok().and_then(ago);
+    instant.or(date).or(ago).ok_or_else(|| {
+        Failure::Usage(format!(
+            "`{text}` is no time: write 2026-11-30, 2026-11-30T09:15, or a time ago such as 2h"
+        ))
+    })
 }
 
 /// `2026-11-30 09:15` in the local time zone.
@@ -62,6 +110,11 @@ fn in_json(row: &SessionRow) -> String {
         "started_ms": row.started_ms,
         "updated_ms": row.updated_ms,
         "entries": row.entries,
+        "agent": row.agent,
+        "workdir": row.workdir,
+        "standing": row.standing.as_str(),
+        "wake_ms": row.wake_ms,
+        "parent": row.parent.as_ref().map(|(parent, seq)| json!({ "id": parent, "seq": seq })),
         "turns": row.turns,
         "title": row.title,
         "stop": row.stop,

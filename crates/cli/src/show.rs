@@ -1,13 +1,14 @@
 //! `inspan show`: what happened in a session, step by step.
 
+use std::time::Duration;
+
 use inspan_core::{
     Entry, Event,
     message::{Content, ReplyPart},
     state::State,
+    store::ENTRIES_READ_MAX,
     words::{dollars, duration, limit_neared, prompt_cut},
 };
-
-use inspan_engine::session::log;
 
 use crate::{
     exit::Failure,
@@ -16,32 +17,62 @@ use crate::{
     sessions::{in_local_time, minute},
 };
 
+/// How long a follower waits before it looks at the log again, when nobody tells it of news.
+const LOOK_MS_MAX: u64 = 300;
+
 /// Characters of a text in a line.
 const TEXT_CHARS_MAX: usize = 72;
 
 /// Shows the session whose identifier is `given` or begins so.
-pub(crate) async fn show(home: &Home, given: &str, as_json: bool) -> Result<u8, Failure> {
+pub(crate) async fn show(
+    home: &Home,
+    given: &str,
+    as_json: bool,
+    follows: bool,
+) -> Result<u8, Failure> {
     let out = Out::new(home.mask()?);
     let store = home.store().await?;
-    let id = session_of(&store, given).await?;
-    let entries = log(&store, &id).await?;
-    if as_json {
-        for entry in &entries {
-            out.answer(&format!("{}\n", out.masked(&entry.to_line())));
-        }
-        return Ok(0);
+    let id = session_of(&*store, given).await?;
+    if !as_json {
+        out.answer(&format!("{}\n", styled(BOLD, &format!("session {id}"))));
     }
-    let mut state = State::default();
-    out.answer(&format!("{}\n", styled(BOLD, &format!("session {id}"))));
-    for entry in &entries {
-        state.apply(entry);
-        for line in lines_of(entry, &state, &out) {
-            out.answer(&format!("{line}\n"));
+    let (mut state, mut after, mut count) = (State::default(), 0, 0);
+    loop {
+        // Asked for before the log is read, so that no news is missed.
+        let news = store.changed(Some(&id));
+        let page = store.read(&id, after, ENTRIES_READ_MAX).await?;
+        for entry in &page {
+            state.apply(entry);
+            (after, count) = (entry.seq, count + 1);
+            if as_json {
+                out.answer(&format!("{}\n", out.masked(&entry.to_line())));
+            } else {
+                let lines = lines_of(entry, &state, &out);
+                lines.iter().for_each(|line| out.answer(&format!("{line}\n")));
+            }
+        }
+        if page.len() == ENTRIES_READ_MAX {
+            continue;
+        }
+        if !follows || state.turn.is_none() {
+            break;
+        }
+        tokio::select! {
+            () = news => {}
+            () = tokio::time::sleep(Duration::from_millis(LOOK_MS_MAX)) => {}
         }
     }
+    if !as_json {
+        sum_up(&state, count, &out);
+    }
+    Ok(0)
+}
+
+/// The last line: what all of it was.
+fn sum_up(state: &State, count: u64, out: &Out) {
     let total = &state.total;
     let mut parts = vec![
-        counted(entries.len() as u64, "entry", "entries"),
+        counted(count, "entry", "entries"),
         counted(state.turns.into(), "turn", "turns"),
         format!("{} tokens", grouped(total.tokens)),
     ];
@@ -52,7 +83,6 @@ pub(crate) async fn show(home: &Home, given: &str, as_json: bool) -> Result<u8, 
         parts.push("some of it estimated".to_owned());
     }
     out.answer(&format!("{}\n", styled(DIM, &parts.join(" · "))));
-    Ok(0)
 }
 
 /// The lines of one entry; entries that only prepare others have none.

@@ -4,7 +4,7 @@ use inspan_core::{
     Entry,
     event::{Event, Head},
     mask::Mask,
-    store::SessionFilter,
+    store::{SessionFilter, Wrong},
 };
 
 use inspan_engine::session::log;
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
     let out = Out::new(Mask::new([]));
     let store = home.store().await?;
-    let id = session_of(&store, given).await?;
+    let id = session_of(&*store, given).await?;
     // Counted before they are read: somebody may be writing.
     let rows = store.sessions(&SessionFilter::prefix(id.as_str(), 1)).await?;
     let written = rows.first().filter(|row| row.id == id).map_or(0, |row| row.head_seq);
@@ -38,6 +38,12 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
             head.seq
         )));
     }
+    if let Some(told) = wrong_columns(&store.check(&id).await?) {
+        return Err(Failure::Verify(format!(
+            "session {id}: its entries are as they were written, but what lists and views read \
+             beside them is not: {told}"
+        )));
+    }
     let unknown = entries.iter().filter(|entry| matches!(entry.event, Event::Unknown(_))).count();
     let aside = match unknown {
         0 => String::new(),
@@ -50,6 +56,20 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
         head.hash
     ));
     Ok(0)
+}
+
+/// The first of the columns that are not what their entries say; `None` when all are.
+fn wrong_columns(wrong: &[Wrong]) -> Option<String> {
+    let Wrong { seq, column, found, expected } = wrong.first()?;
+    let place = match seq {
+        0 => "the session".to_owned(),
+        seq => format!("entry {seq}"),
+    };
+    let others = match wrong.len() - 1 {
+        0 => String::new(),
+        others => format!(", and {others} more"),
+    };
+    Some(format!("{column} of {place} is {found} in place of {expected}{others}"))
 }
 
 /// An entry that is not the one that was written.

@@ -1,6 +1,7 @@
 //! The command as people meet it: the program itself, started, killed and started again, against a
 //! scripted server, with programs as tools.
 
+mod archive;
 mod codes;
 mod config;
 mod failures;
@@ -10,4 +11,5 @@ mod model;
 mod sessions;
 mod stores;
 mod wires;
+mod workers;
 mod world;

@@ -1,0 +1,150 @@
+//! `inspan worker`: drives the sessions of a database that are due, each by one of all workers.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use inspan_core::{
+    Event, State,
+    event::Stop,
+    store::{Archive, SessionId, Store, StoreError},
+};
+use inspan_engine::{
+    Command, Session, SessionError, SystemClock, Update, clock::Clock, session::fold,
+};
+use tokio::task::AbortHandle;
+
+use crate::{
+    args::{DriveArgs, WorkerArgs},
+    config::Config,
+    exit::Failure,
+    home::Home,
+    interrupts::Interrupts,
+    out::{BAD, DIM, Out, styled},
+    setup::{Prepared, prepare},
+};
+
+/// How long a worker waits before it looks for due sessions again, when nobody tells it of any.
+const LOOK_MS_MAX: u64 = 1_000;
+
+/// How long a session that could not be driven is left alone.
+const FAILED_MS_MAX: u64 = 60_000;
+
+/// What became of a session.
+enum Driven {
+    Ended(Stop),
+    /// Another process was faster.
+    Taken,
+}
+
+/// Drives due sessions until it is told to end; with `--once`, until there are none.
+pub(crate) async fn work(home: &Home, args: &WorkerArgs) -> Result<u8, Failure> {
+    let config = Config::load(&home.folder, home.environment.clone())?;
+    let out = Out::new(config.mask.clone());
+    let store = home.store().await?;
+    let mut interrupts = Interrupts::new()?;
+    let mut running = FuturesUnordered::new();
+    let mut driven: HashSet<SessionId> = HashSet::new();
+    let mut failed: HashMap<SessionId, Instant> = HashMap::new();
+    let mut has_failed = false;
+    loop {
+        let news = store.changed(None);
+        failed.retain(|_, at| at.elapsed() < Duration::from_millis(FAILED_MS_MAX));
+        let places = args.concurrency.saturating_sub(driven.len());
+        // As many more as may have to be passed over.
+        let looked_at = places + driven.len() + failed.len();
+        let due = store.due(SystemClock.now_ms(), looked_at).await?;
+        let due = due.into_iter().filter(|id| !driven.contains(id) && !failed.contains_key(id));
+        let due: Vec<SessionId> = due.take(places).collect();
+        for id in due {
+            driven.insert(id.clone());
+            running.push(one(home, &config, store.clone(), id));
+        }
+        if args.once && running.is_empty() {
+            return Ok(u8::from(has_failed));
+        }
+        tokio::select! {
+            Some((id, done)) = running.next() => {
+                driven.remove(&id);
+                match done {
+                    Ok(Driven::Ended(stop)) => {
+                        let told = format!("session {id}: {}", stop.as_str());
+                        out.progress(&format!("{}\n", styled(DIM, &told)));
+                    }
+                    Ok(Driven::Taken) => {}
+                    Err(failure) => {
+                        has_failed = true;
+                        let told = out.shown(&failure.to_string());
+                        let head = styled(BAD, "error:");
+                        out.progress(&format!("{head} session {id}: {told}\n"));
+                        failed.insert(id, Instant::now());
+                    }
+                }
+            }
+            () = news => {}
+            () = tokio::time::sleep(Duration::from_millis(LOOK_MS_MAX)) => {}
+            // What was handed to the store is written when it is closed; the rest is left to
+            // whoever takes over.
+            _ = interrupts.next() => return Ok(0),
+        }
+    }
+}
+
+async fn one(
+    home: &Home,
+    config: &Config,
+    store: Arc<dyn Archive>,
+    id: SessionId,
+) -> (SessionId, Result<Driven, Failure>) {
+    let done = drive(home, config, store, &id).await;
+    (id, done)
+}
+
+/// Drives a session to the end of its turn, with the agent that its log names.
+async fn drive(
+    home: &Home,
+    config: &Config,
+    store: Arc<dyn Archive>,
+    id: &SessionId,
+) -> Result<Driven, Failure> {
+    let before: State = fold(&*store, id).await?;
+    let store: Arc<dyn Store> = store;
+    let Prepared { setup, .. } =
+        prepare(home, config, store, &DriveArgs::default(), Some(&before))?;
+    let (session, ended) = match Session::resume(setup, id.clone()).await {
+        Err(SessionError::Store(StoreError::InUse(_))) => return Ok(Driven::Taken),
+        resumed => resumed?,
+    };
+    let _driver = Driver(ended.abort_handle());
+    if before.turn.is_none() {
+        session.submit(Command::Wake).await;
+    }
+    let mut state = before;
+    let mut updates = session.updates(state.head.seq);
+    while let Some(update) = updates.next().await? {
+        let Update::Entry(entry) = update else { continue };
+        state.apply(&entry);
+        if let (Event::TurnEnded(end), true) = (&entry.event, state.turn.is_none()) {
+            drop(session);
+            // Its claim is free when it is gone.
+            ended.await.unwrap_or(Ok(()))?;
+            return Ok(Driven::Ended(end.stop));
+        }
+    }
+    match ended.await {
+        Ok(Err(error)) => Err(error.into()),
+        Ok(Ok(())) | Err(_) => Ok(Driven::Taken),
+    }
+}
+
+/// A driver that ends at once when whoever waits for it goes.
+struct Driver(AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

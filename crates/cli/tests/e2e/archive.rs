@@ -1,0 +1,180 @@
+//! Sessions as things: found, carried from one database to another, removed, followed.
+
+use inspan_testkit::server::Server;
+use serde_json::json;
+
+use crate::{
+    model::{calls, fine, says},
+    world::{Running, World, text},
+};
+
+#[test]
+fn sessions_are_listed_by_what_they_are() {
+    let server = Server::start([says("Lisbon is warm."), says("Porto is cold.")]);
+    let world = World::at(&server);
+    let (warm, cold) = (world.run("Lisbon?", &[]), world.run("Porto?", &[]));
+    let ids = |flags: &[&str]| {
+        let ran = world.inspan(&[&["sessions", "--json"], flags].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.lines().iter().map(|row| text(&row["id"])).collect::<Vec<_>>()
+    };
+    let both = [cold.id(), warm.id()];
+    let work = world.work().display().to_string();
+    let table: [(&[&str], &[&str]); 11] = [
+        (&[], &both),
+        (&["--text", "warm"], &[warm.id()]),
+        (&["--text", "-warm cold"], &[cold.id()]),
+        (&["--agent", "parrot"], &both),
+        (&["--agent", "other"], &[]),
+        (&["--workdir", "."], &both),
+        (&["--workdir", &work], &both),
+        (&["--standing", "idle", "--stop", "end"], &both),
+        (&["--standing", "open"], &[]),
+        (&["--since", "1h"], &both),
+        (&["--until", "2026-01-01"], &[]),
+    ];
+    for (flags, expected) in table {
+        assert_eq!(ids(flags), expected, "{flags:?}");
+    }
+    let none = world.inspan(&["sessions", "--stop", "cost"]);
+    assert_eq!((none.code, none.err.as_str()), (0, "No session is like that.\n"));
+    let row = &world.inspan(&["sessions", "--json", "--text", "warm"]).lines()[0];
+    assert_eq!(
+        (&row["agent"], &row["standing"], &row["parent"], &row["workdir"]),
+        (&json!("parrot"), &json!("idle"), &json!(null), &json!(work))
+    );
+    for (flag, value, told) in [
+        ("--since", "soon", "error: `soon` is no time: write 2026-11-30, 2026-11-30T09:15, or a"),
+        ("--standing", "up", "there are: idle, open, parked"),
+    ] {
+        let wrong = world.inspan(&["sessions", flag, value]);
+        assert_eq!(wrong.code, 2);
+        assert!(wrong.err.contains(told), "{}", wrong.err);
+    }
+}
+
+#[test]
+fn words_are_found() {
+    let secret = "sk-ant-0123456789abcdefghij";
+    let long = format!("{} The key is {secret}, says Zoë.", "So it goes. ".repeat(20));
+    let server = Server::start([calls("echo", r#"{"text":"a parrot"}"#), says(&long)]);
+    let world = World::at(&server);
+    let ran = world.run("Say parrot.", &[]);
+    let found = world.inspan(&["search", "--json", "parrot"]);
+    let kinds: Vec<_> = found.lines().iter().map(|line| text(&line["kind"])).collect();
+    assert_eq!((found.code, kinds), (0, vec!["ToolFinished".into(), "PromptSubmitted".to_owned()]));
+    let found = world.inspan(&["search", "zoë", "-parrot"]);
+    let line: Vec<&str> = found.out.split_whitespace().collect();
+    assert_eq!((found.code, found.out.lines().count()), (0, 1), "{}", found.err);
+    assert_eq!((line[0], line[4]), (ran.id(), "model"));
+    assert!(found.out.ends_with("es. The key is [masked], says Zoë.\n"), "{}", found.out);
+    let none = world.inspan(&["search", "\"parrot a\""]);
+    assert_eq!((none.code, none.out.as_str()), (0, ""));
+    assert_eq!(none.err, "Nothing was found.\n");
+}
+
+#[test]
+fn a_session_moves_to_another_home() {
+    let server = Server::start([says("Blue."), fine()]);
+    let (world, other) = (World::at(&server), World::at(&server));
+    let id = world.run("Which colour?", &[]).id().to_owned();
+    let file = world.path("log.jsonl").display().to_string();
+    let exported = world.inspan(&["export", &id, &file]);
+    assert_eq!((exported.code, exported.out.as_str()), (0, ""), "{}", exported.err);
+    assert_eq!(world.plain(&exported.err), "session ID: 6 entries in WORLD/log.jsonl\n");
+    let shown = world.inspan(&["export", &id]).out;
+    assert_eq!(shown, world.read("log.jsonl"));
+    let imported = other.inspan(&["import", &file]);
+    assert_eq!((imported.code, imported.out), (0, format!("{id}\n")), "{}", imported.err);
+    assert_eq!(other.log(&id), world.log(&id));
+    assert_eq!(other.inspan(&["verify", &id]).code, 0);
+    // What is there is not written over, and what goes on does.
+    let again = other.inspan(&["import", &file]);
+    assert_eq!((again.code, again.err), (1, format!("error: there is a session {id} already\n")));
+    let world_work = world.work().display().to_string();
+    assert_eq!(text(&other.log(&id)[0]["body"]["workdir"]), world_work);
+    other.goes_on(&id);
+    drop(world);
+}
+
+#[test]
+fn what_is_no_whole_export_is_refused() {
+    let server = Server::start([says("Blue.")]);
+    let (world, other) = (World::at(&server), World::new());
+    let id = world.run("Which colour?", &[]).id().to_owned();
+    let good = world.inspan(&["export", &id]).out;
+    let masked = world.inspan(&["export", "--masked", &id]).out;
+    let lines: Vec<&str> = good.lines().collect();
+    let table = [
+        (String::new(), "its first line is not that of `inspan export`"),
+        (lines[1..].join("\n"), "its first line is not that of `inspan export`"),
+        (
+            masked,
+            "its secrets are masked, so its hashes can't be checked: export it again without \
+             --masked",
+        ),
+        (
+            good.replace("Which colour?", "Which color?"),
+            "entry 3 is not what was written after entry 2",
+        ),
+        (lines[..4].join("\n"), "it has 3 entries of 6"),
+        (
+            [&lines[..2], &lines[3..]].concat().join("\n"),
+            "entry 3 is not what was written after entry 1",
+        ),
+        (format!("{}\n{{", lines[0]), "line 2: EOF while parsing an object at line 1 column 1"),
+        (
+            good.replacen("\"version\":1", "\"version\":9", 1),
+            "it is of version 9, which a newer Inspan reads",
+        ),
+    ];
+    for (export, why) in table {
+        other.write("broken.jsonl", &export);
+        let file = other.path("broken.jsonl").display().to_string();
+        let ran = other.inspan(&["import", &file]);
+        assert_eq!((ran.code, ran.err), (2, format!("error: {file} can't be imported: {why}\n")));
+    }
+    assert_eq!(other.inspan(&["sessions", "--json"]).out, "");
+}
+
+#[test]
+fn removing_needs_a_yes() {
+    let server = Server::start([fine(), fine()]);
+    let world = World::at(&server);
+    let (one, two) = (world.run("One", &[]), world.run("Two", &[]));
+    let asked = world.inspan(&["remove", one.id()]);
+    assert_eq!((asked.code, asked.out.as_str()), (2, ""));
+    let told = "error: nobody can be asked whether session ID may go: add --yes\n";
+    assert_eq!(world.plain(&asked.err), told);
+    let removed = world.inspan(&["remove", one.id(), one.id(), "--yes"]);
+    assert_eq!((removed.code, world.plain(&removed.err).as_str()), (0, "removed session ID\n"));
+    assert_eq!(world.only_session(), two.id());
+    assert_eq!(world.inspan(&["show", one.id()]).code, 2);
+    assert_eq!(world.inspan(&["remove", one.id(), "--yes"]).code, 2);
+}
+
+#[test]
+fn a_session_is_followed_from_another_process() {
+    let server = Server::start([calls("wait", "{}"), says("It is over.")]);
+    let yaml = "\
+name: waits
+model: anthropic://claude-scripted
+tools:
+  wait: { description: Waits., command: [cat, gate], effects: [], repeat: pure }
+";
+    let world = World::at(&server).with_agent(yaml);
+    let gate = world.pipe("gate");
+    let mut run = world.start("Wait.", &[]);
+    run.read_entry("ToolStarted");
+    let id = run.id();
+    let mut follow = Running::start(world.command(&["show", "--json", "--follow", &id]));
+    assert!(follow.read_until(|line| line["kind"] == "ToolStarted"));
+    std::fs::write(gate, "open").expect("a pipe");
+    let followed = follow.finish();
+    assert_eq!(followed.code, 0, "{}", followed.err);
+    let last = followed.lines().pop().unwrap_or_default();
+    assert_eq!((&last["kind"], &last["body"]["stop"]), (&json!("TurnEnded"), &json!("end")));
+    assert_eq!(run.finish().code, 0);
+    let shown = world.inspan(&["show", "--follow", &id]);
+    assert!(shown.out.contains("It is over."), "an idle session is shown and ends");
+}
