@@ -426,6 +426,10 @@ impl Store for Memory {
         let snapshot = self.kept().logs.get(session).and_then(|log| log.snapshot.clone());
         Box::pin(ready(Ok(snapshot)))
     }
+
+    fn blobs(&self) -> Option<Arc<dyn Blobs>> {
+        Some(Arc::new(self.clone()))
+    }
 }
 
 impl Archive for Memory {
@@ -456,10 +460,6 @@ impl Archive for Memory {
     /// There are no columns beside the entries.
     fn check(&self, session: &SessionId) -> BoxFuture<'static, Result<Vec<Wrong>, StoreError>> {
         Box::pin(ready(self.kept().log(session).map(|_| Vec::new())))
-    }
-
-    fn blobs(&self) -> Option<Arc<dyn Blobs>> {
-        Some(Arc::new(self.clone()))
     }
 }
 

@@ -19,8 +19,6 @@ mod code {
     pub(super) const IOERR_SHMSIZE: i32 = 4874;
 }
 
-const FULL: &str = "the disk is full: make room, then go on";
-
 /// What went wrong with the database at `path`.
 pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
     let what = path.display().to_string();

@@ -141,7 +141,7 @@ pub(crate) fn pictures(hashes: &[Hash]) -> Event {
 }
 
 pub(crate) fn parked(until_ms: Option<i64>) -> Event {
-    Parked { why: "it waits".into(), until_ms }.into()
+    Parked { why: "it waits".into(), until_ms, calls: Vec::new() }.into()
 }
 
 pub(crate) fn answered() -> Event {

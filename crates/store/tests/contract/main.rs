@@ -78,19 +78,6 @@ contract![
     a_newer_log_is_read_and_not_driven,
 ];
 
-#[tokio::test]
-async fn blobs_in_memory_are_found_by_their_hash() {
-    blobs_are_found_by_their_hash(&Memory::new()).await;
-}
-
-#[tokio::test]
-async fn blobs_in_files_are_found_by_their_hash() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::open(&folder.path().join("log.db")).await.unwrap();
-    blobs_are_found_by_their_hash(&store).await;
-    store.close().await;
-}
-
 async fn all<S: Store>(store: &S, session: &str) -> Vec<Entry> {
     store.read(&id(session), 0, usize::MAX).await.unwrap()
 }
