@@ -2,8 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
-use inspan_core::{event::Stop, stored::Standing};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use inspan_core::{
+    event::Stop,
+    gate::{Asking, Choice},
+    stored::Standing,
+};
 
 use crate::config::{Ceiling, Figure, LimitsPatch, Millis, Positive, Usd};
 
@@ -23,6 +27,10 @@ pub(crate) enum Command {
     Resume(ResumeArgs),
     /// Drive the sessions of the database that are due: interrupted, or parked until now
     Worker(WorkerArgs),
+    /// Answer a question that a parked turn waits for, from any process
+    Answer(AnswerArgs),
+    /// Deliver the result of a call whose work went on elsewhere
+    Deliver(DeliverArgs),
     /// List the sessions, those changed last first
     Sessions(SessionsArgs),
     /// Find prompts, answers and results of tools by their words
@@ -48,6 +56,9 @@ pub(crate) enum Command {
         /// Go on with what happens, until no turn is open
         #[arg(long)]
         follow: bool,
+        /// Show all that is known of this call
+        #[arg(long, value_name = "CALL", conflicts_with = "follow")]
+        call: Option<String>,
     },
     /// Check that the log of a session is the one that was written
     Verify {
@@ -103,6 +114,74 @@ pub(crate) struct ResumeArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct AnswerArgs {
+    /// The session, or the beginning of its identifier
+    pub id: String,
+    /// The call, such as call_5_0: `inspan show ID` tells it
+    pub call: String,
+    /// The answer
+    pub choice: ChoiceArg,
+    /// Why, for the model
+    #[arg(long, value_name = "TEXT")]
+    pub why: Option<String>,
+}
+
+/// What can be answered.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ChoiceArg {
+    /// This call may run
+    Allow,
+    /// This call and all later ones of its tool in this session may run
+    Session,
+    /// It must not run
+    Deny,
+}
+
+impl From<ChoiceArg> for Choice {
+    fn from(choice: ChoiceArg) -> Self {
+        match choice {
+            ChoiceArg::Allow => Self::Once,
+            ChoiceArg::Session => Self::Session,
+            ChoiceArg::Deny => Self::No,
+        }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct DeliverArgs {
+    /// The session, or the beginning of its identifier
+    pub id: String,
+    /// The call, such as call_5_0
+    pub call: String,
+    /// What the model is told; `-` reads standard input
+    pub result: String,
+    /// The work failed
+    #[arg(long)]
+    pub failed: bool,
+}
+
+/// When a person answers.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum AskArg {
+    /// At this terminal
+    Now,
+    /// Later, by `inspan answer`: the turn parks meanwhile
+    Later,
+    /// Never, which means no
+    Never,
+}
+
+impl From<AskArg> for Asking {
+    fn from(ask: AskArg) -> Self {
+        match ask {
+            AskArg::Now => Self::Now,
+            AskArg::Later => Self::Later,
+            AskArg::Never => Self::Never,
+        }
+    }
+}
+
+#[derive(Args)]
 pub(crate) struct WorkerArgs {
     /// End when nothing is due any more
     #[arg(long)]
@@ -153,6 +232,9 @@ pub(crate) struct DriveArgs {
     /// provider of config.yaml
     #[arg(long, value_name = "URL")]
     pub model: Option<String>,
+    /// When a person is asked whether a call may run [default: now at a terminal, else never]
+    #[arg(long, value_name = "WHEN")]
+    pub ask: Option<AskArg>,
     /// Print one update a line as JSON on standard output, in place of the answer
     #[arg(long)]
     pub json: bool,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use inspan_core::{event::Stop, store::StoreError};
-use inspan_engine::SessionError;
+use inspan_engine::{SessionError, outside::OutsideError};
 use inspan_evals::RecordingError;
 use inspan_providers::ProviderError;
 
@@ -35,6 +35,9 @@ pub(crate) enum Failure {
     /// The log can't be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// What came from outside was not taken.
+    #[error(transparent)]
+    Outside(#[from] OutsideError),
     /// A log is not what was written.
     #[error("{0}")]
     Verify(String),
@@ -54,10 +57,12 @@ impl Failure {
         match self {
             Self::Store(StoreError::NoSession(_)) => 2,
             Self::Store(_)
+            | Self::Outside(OutsideError::Store(_))
             | Self::Session(SessionError::Store(_))
             | Self::Verify(_)
             | Self::File { .. } => 1,
             Self::Usage(_)
+            | Self::Outside(_)
             | Self::Config(_)
             | Self::Provider(_)
             | Self::Session(SessionError::ToolTwice(_) | SessionError::NoPrice(_))

@@ -2,6 +2,7 @@
 //! draws, and gives the exit code.
 
 mod agent;
+mod answer;
 mod args;
 mod config;
 mod exit;
@@ -9,10 +10,13 @@ mod export;
 mod find;
 mod home;
 mod init;
+mod input;
 mod interrupts;
 mod json;
 mod out;
+mod person;
 mod progress;
+mod record;
 mod remove;
 mod run;
 mod sessions;
@@ -58,12 +62,17 @@ async fn carry_out(home: &Home, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Run(args) => run::run(home, args).await,
         Command::Resume(args) => run::resume(home, args).await,
+        Command::Answer(args) => answer::answer(home, args).await,
+        Command::Deliver(args) => answer::deliver(home, args).await,
         Command::Worker(args) => worker::work(home, &args).await,
         Command::Sessions(args) => sessions::list(home, &args).await,
         Command::Search { words, count_max, json } => {
             find::search(home, &words, count_max, json).await
         }
-        Command::Show { id, json, follow } => show::show(home, &id, json, follow).await,
+        Command::Show { id, json, call: Some(call), .. } => {
+            show::show_call(home, &id, &call, json).await
+        }
+        Command::Show { id, json, follow, call: None } => show::show(home, &id, json, follow).await,
         Command::Verify { id } => verify::verify(home, &id).await,
         Command::Export { id, file, masked } => {
             export::export(home, &id, file.as_deref(), masked).await
@@ -92,6 +101,8 @@ impl Command {
             Self::Sessions(args) => args.json,
             Self::Search { json, .. } | Self::Show { json, .. } => *json,
             Self::Worker(_)
+            | Self::Answer(_)
+            | Self::Deliver(_)
             | Self::Verify { .. }
             | Self::Export { .. }
             | Self::Import { .. }

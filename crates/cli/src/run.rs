@@ -2,17 +2,18 @@
 
 use std::{
     fs::File,
-    io::{Read, Write},
+    io::Write,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use inspan_core::{
     Entry, Event, State,
-    event::{Stop, TurnEnded},
-    gate::AnsweredBy,
+    event::{PermissionAsked, Stop, TurnEnded},
+    gate::{AnsweredBy, Asking},
     message::{Content, Labels},
     store::{SessionFilter, SessionId, Store, StoreError},
+    turn::CallStatus,
 };
 use inspan_engine::{
     Command, Session, SessionError, Setup, SystemClock, Update, clock::Clock,
@@ -25,9 +26,11 @@ use crate::{
     config::Config,
     exit::{Failure, code_of},
     home::{Home, session_of},
+    input::text_or_input,
     interrupts::Interrupts,
     json,
     out::{DIM, NOTE, Out, styled},
+    person::Person,
     progress::{Progress, Spending, summary},
     setup::{Prepared, prepare},
     verify::first_changed,
@@ -108,12 +111,7 @@ pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure>
 
 /// `-` is standard input.
 fn prompt_of(given: &str) -> Result<String, Failure> {
-    let mut prompt = given.to_owned();
-    if given == "-" {
-        prompt.clear();
-        let what = "the prompt on standard input".to_owned();
-        std::io::stdin().read_to_string(&mut prompt).map_err(|why| Failure::File { what, why })?;
-    }
+    let prompt = text_or_input(given, "the prompt")?;
     if prompt.trim().is_empty() {
         return Err(Failure::Usage("the prompt is empty: say something".to_owned()));
     }
@@ -347,6 +345,11 @@ impl Turn<'_> {
             None => {}
         }
         let mut heard = !is_new_prompt;
+        let asks_here = self.setup.asking == Asking::Now;
+        let mut person = Person::default();
+        if asks_here {
+            questions(&state).for_each(|question| person.ask(question, self.out));
+        }
         let mut is_cancelled = false;
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
@@ -364,6 +367,10 @@ impl Turn<'_> {
                     session.submit(cancel).await;
                     continue;
                 }
+                answer = person.next(self.out) => {
+                    session.submit(answer).await;
+                    continue;
+                }
                 _ = seconds.tick() => {
                     progress.tick(SystemClock.now_ms(), self.out);
                     continue;
@@ -377,6 +384,12 @@ impl Turn<'_> {
                         self.out.answer(&self.out.masked(&json::entry(&entry)));
                     }
                     progress.entry(&entry, &state, self.out);
+                    match &entry.event {
+                        Event::PermissionAsked(e) if asks_here => person.ask(e.clone(), self.out),
+                        Event::PermissionAnswered(e) => person.closed(&e.call, self.out),
+                        Event::ToolFinished(e) => person.closed(&e.call, self.out),
+                        _ => {}
+                    }
                     heard |= matches!(entry.event, Event::PromptSubmitted(_));
                     // A prompt that came too late for its turn has opened the next one.
                     let is_over = heard && state.turn.is_none();
@@ -388,7 +401,7 @@ impl Turn<'_> {
                             seen.give(id, end, &state.answer, self.args, self.out, on_terminal)?;
                         let line =
                             summary(end.stop, progress.news(&end.detail), &seen.spending, self.out);
-                        return Ok((code, self.last_lines(session, end.stop, &line)));
+                        return Ok((code, self.last_lines(&state, session, end.stop, &line)));
                     }
                 }
                 Some(Update::Delta { part, delta }) if self.args.json => {
@@ -400,14 +413,14 @@ impl Turn<'_> {
         }
     }
 
-    fn last_lines(&self, session: &Session, stop: Stop, summary: &str) -> String {
+    fn last_lines(&self, state: &State, session: &Session, stop: Stop, summary: &str) -> String {
         let mut text = format!("{}\n", styled(DIM, summary));
         let id = session.id();
         let hint = match stop {
             Stop::End | Stop::Refusal => None,
             // A recording knows nothing of it, and a model would be another one.
             _ if self.args.replay.is_some() => None,
-            Stop::Parked => Some(format!("inspan resume {id}")),
+            Stop::Parked => Some(hint_of_wait(id.as_str(), state)),
             _ => Some(format!("inspan run --session {id} \"Go on.\"")),
         };
         if let Some(hint) = hint {
@@ -422,6 +435,33 @@ impl Turn<'_> {
     fn left(&self, session: &Session) -> String {
         let text = format!("ended at once; to go on: inspan resume {}", session.id());
         format!("{}\n", styled(DIM, &text))
+    }
+}
+
+/// What a person was asked before this run, and has not answered.
+fn questions(state: &State) -> impl Iterator<Item = PermissionAsked> {
+    state.calls.iter().filter_map(|open| match &open.status {
+        CallStatus::Asked(why) => Some(PermissionAsked {
+            call: open.call.id.clone(),
+            name: open.call.name.clone(),
+            why: why.clone(),
+            arguments: open.arguments.clone().unwrap_or_default(),
+            arguments_hash: open.arguments_hash(),
+            choices: Vec::new(),
+        }),
+        _ => None,
+    })
+}
+
+/// How to go on with a parked turn.
+fn hint_of_wait(id: &str, state: &State) -> String {
+    let waiting = state.calls.iter().find(|open| open.waits_outside());
+    match waiting.map(|open| (&open.call.id, &open.status)) {
+        Some((call, CallStatus::Asked(_))) => {
+            format!("inspan answer {id} {call} allow|session|deny, then inspan resume {id}")
+        }
+        Some((call, _)) => format!("inspan deliver {id} {call} RESULT, then inspan resume {id}"),
+        None => format!("inspan resume {id}"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::IsTerminal,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,6 +15,7 @@ use inspan_core::{
     mask::Mask,
     provider::Provider,
     store::Store,
+    turn::CallStatus,
 };
 use inspan_engine::{Setup, SystemClock};
 use inspan_evals::{Drift, Recording, Replay};
@@ -83,11 +85,11 @@ pub(crate) fn prepare(
         provider,
         fallbacks: Vec::new(),
         tools: agent.tools,
-        gates: Vec::new(),
+        gates: agent.gates,
         shared: Default::default(),
         clock: Arc::new(SystemClock),
         mask: config.mask.clone(),
-        asking: Asking::Never,
+        asking: asking(args, before)?,
         workdir: workdir.display().to_string(),
         config: SessionConfigured {
             agent: Some(agent.reference),
@@ -101,6 +103,25 @@ pub(crate) fn prepare(
         },
     };
     Ok(Prepared { setup, notices })
+}
+
+/// When a person is asked: as the flag says; else at the terminal, if there is one. A session that
+/// was parked for a person's answer is not answered with no because it was opened.
+fn asking(args: &DriveArgs, before: Option<&State>) -> Result<Asking, Failure> {
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let waits = before.is_some_and(|state| {
+        state.calls.iter().any(|open| matches!(open.status, CallStatus::Asked(_)))
+    });
+    match args.ask.map(Asking::from) {
+        Some(Asking::Now) if !std::io::stdin().is_terminal() => Err(Failure::Usage(
+            "nobody can be asked: standard input is no terminal; --ask later parks the turn instead"
+                .to_owned(),
+        )),
+        Some(asking) => Ok(asking),
+        None if is_terminal => Ok(Asking::Now),
+        None if waits => Ok(Asking::Later),
+        None => Ok(Asking::Never),
+    }
 }
 
 /// Tells a person what is wrong with a place for blobs.

@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use inspan_core::{
     Entry, Event,
-    message::{Content, ReplyPart},
+    message::{CallId, Content, ReplyPart},
     state::State,
     store::ENTRIES_READ_MAX,
     words::{dollars, duration, limit_neared, prompt_cut},
 };
 
+use inspan_engine::session::log;
+
 use crate::{
     exit::Failure,
     home::{Home, session_of},
     out::{BAD, BOLD, DIM, GOOD, NOTE, Out, counted, grouped, styled},
+    record,
     sessions::{in_local_time, minute},
 };
 
@@ -83,6 +86,31 @@ fn sum_up(state: &State, count: u64, out: &Out) {
         parts.push("some of it estimated".to_owned());
     }
     out.answer(&format!("{}\n", styled(DIM, &parts.join(" · "))));
+}
+
+/// Shows all that is known of one call.
+pub(crate) async fn show_call(
+    home: &Home,
+    given: &str,
+    call: &str,
+    as_json: bool,
+) -> Result<u8, Failure> {
+    let out = Out::new(home.mask()?);
+    let store = home.store().await?;
+    let id = session_of(&*store, given).await?;
+    let entries = log(&*store, &id).await?;
+    let call = CallId(call.to_owned());
+    let about = record::about(&entries, &call);
+    if about.is_empty() {
+        return Err(Failure::Usage(format!("session {id} has no call {call}: inspan show {id}")));
+    }
+    if as_json {
+        about.iter().for_each(|entry| out.answer(&format!("{}\n", out.masked(&entry.to_line()))));
+        return Ok(0);
+    }
+    out.answer(&format!("{}\n", styled(BOLD, &format!("session {id}, {call}"))));
+    record::lines(&about, &call, &out).iter().for_each(|line| out.answer(&format!("{line}\n")));
+    Ok(0)
 }
 
 /// The lines of one entry; entries that only prepare others have none.

@@ -18,7 +18,7 @@ use inspan_engine::{
 use tokio::task::AbortHandle;
 
 use crate::{
-    args::{DriveArgs, WorkerArgs},
+    args::{AskArg, DriveArgs, WorkerArgs},
     config::Config,
     exit::Failure,
     home::Home,
@@ -112,8 +112,7 @@ async fn drive(
 ) -> Result<Driven, Failure> {
     let before: State = fold(&*store, id).await?;
     let store: Arc<dyn Store> = store;
-    let Prepared { setup, .. } =
-        prepare(home, config, store, &DriveArgs::default(), Some(&before))?;
+    let Prepared { setup, .. } = prepare(home, config, store, &later(), Some(&before))?;
     let (session, ended) = match Session::resume(setup, id.clone()).await {
         Err(SessionError::Store(StoreError::InUse(_))) => return Ok(Driven::Taken),
         resumed => resumed?,
@@ -138,6 +137,11 @@ async fn drive(
         Ok(Err(error)) => Err(error.into()),
         Ok(Ok(())) | Err(_) => Ok(Driven::Taken),
     }
+}
+
+/// Nobody is at a worker: questions wait for `inspan answer`.
+fn later() -> DriveArgs {
+    DriveArgs { ask: Some(AskArg::Later), ..DriveArgs::default() }
 }
 
 /// A driver that ends at once when whoever waits for it goes.

@@ -127,6 +127,17 @@ pub enum Repeat {
 }
 
 impl Repeat {
+    /// The word in the log and in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pure => "pure",
+            Self::Idempotent => "idempotent",
+            Self::Keyed => "keyed",
+            Self::Probe => "probe",
+            Self::Once => "once",
+        }
+    }
+
     /// Whether a run that nobody saw the end of does no harm: it can be ended in the middle, and
     /// done again.
     pub fn is_repeatable(self) -> bool {

@@ -86,7 +86,9 @@ impl<'a> Changes<'a> {
             }
             Event::Parked(e) => self.wake_ms = Some(e.until_ms),
             // Where a turn is parked for it, it goes on now.
-            Event::PermissionAnswered(_) => self.wake_ms = Some(Some(entry.at_ms)),
+            Event::PermissionAnswered(_) | Event::ToolFinished(_) => {
+                self.wake_ms = Some(Some(entry.at_ms));
+            }
             Event::TurnEnded(e) => {
                 let standing =
                     if e.stop == Stop::Parked { Standing::Parked } else { Standing::Idle };
@@ -100,7 +102,6 @@ impl<'a> Changes<'a> {
             | Event::GateJudged(_)
             | Event::PermissionAsked(_)
             | Event::ToolStarted(_)
-            | Event::ToolFinished(_)
             | Event::ToolDeferred(_)
             | Event::SessionForked(_)
             | Event::LimitNeared(_)

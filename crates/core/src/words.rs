@@ -55,6 +55,8 @@ pub const REFUSAL: &str = "Not run: the reply ended as a refusal.";
 pub const NO_CLOSING: &str = "nothing is left for a closing answer";
 /// Told when a tool's own code broke down in the check of its arguments.
 pub const BROKE_DOWN: &str = "The tool itself broke down when it read them.";
+/// What a person can answer, for a terminal.
+pub const CHOICES: &str = "[y]es, once; yes for the [s]ession; [n]o, or n and why";
 /// Why a question counts as answered with no.
 pub const NOBODY: &str = "nobody is there to be asked";
 

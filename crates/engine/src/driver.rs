@@ -20,7 +20,8 @@ use inspan_core::{
     message::{CallId, How, Job, Reply, ReplyPart, ReplyStop, ResultState, ToolResult, Usage},
     provider::{ErrorClass, Provider},
     recover::{fallback, retry_at_ms, supersede},
-    store::{Claim, StoreError},
+    snapshot::{self, FOLD_VERSION},
+    store::{Claim, Snapshot, StoreError},
     tool::{Invocation, Probed, Tool},
     turn::{CallStatus, OpenCall, Phase},
     words,
@@ -49,6 +50,9 @@ pub(crate) struct Start {
     pub(crate) updates: Tell,
 }
 
+/// Entries from one snapshot to the next at least.
+const SNAPSHOT_ENTRIES_MIN: u64 = 256;
+
 type Commit = BoxFuture<'static, (Arc<[Entry]>, Result<(), StoreError>)>;
 
 /// What begins when the entries that announce it are on their way to the store.
@@ -60,6 +64,8 @@ enum Announced {
 pub(crate) struct Driver {
     setup: Setup,
     claim: Claim,
+    /// Resolves when the claim is lost.
+    lost: BoxFuture<'static, ()>,
     state: State,
     tools: Arc<HashMap<String, Arc<dyn Tool>>>,
     /// `None` when every handle of the session is gone.
@@ -69,6 +75,8 @@ pub(crate) struct Driver {
     pending: Vec<Entry>,
     /// What the store has been given.
     stored: Head,
+    /// The entry after which a snapshot was made, or where this driver began.
+    snapshot: u64,
     announced: Vec<Announced>,
     commits: FuturesOrdered<Commit>,
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -86,7 +94,9 @@ impl Driver {
         let Start { setup, claim, state, tools, commands, updates } = start;
         Self {
             setup,
+            lost: claim.guard.lost(),
             claim,
+            snapshot: state.head.seq,
             stored: state.head,
             state,
             tools: Arc::new(tools),
@@ -159,6 +169,7 @@ impl Driver {
             let commit = self.setup.store.append(&self.claim, self.stored, entries.clone());
             self.stored = entries.last().map_or(self.stored, Entry::head);
             self.commits.push_back(commit.map(|done| (entries, done)).boxed());
+            self.keep_snapshot();
         }
         let (at_once, when_durable) =
             std::mem::take(&mut self.announced).into_iter().partition(Announced::may_start_early);
@@ -169,6 +180,25 @@ impl Driver {
             self.begin(when_durable).await;
         }
         Ok(())
+    }
+
+    /// After the end of a turn, hands the state to the store, so that a long log is not folded again
+    /// from its beginning. It is a cache: whether it was kept matters to nobody.
+    fn keep_snapshot(&mut self) {
+        let seq = self.state.head.seq;
+        let is_due = self.state.turn.is_none()
+            && self.stored.seq == seq
+            && seq.saturating_sub(self.snapshot) >= SNAPSHOT_ENTRIES_MIN;
+        if let Some(bytes) = is_due.then(|| snapshot::write(&self.state)).flatten() {
+            self.snapshot = seq;
+            let snapshot = Snapshot { seq, version: FOLD_VERSION, bytes: bytes.into() };
+            tokio::spawn(self.setup.store.keep_snapshot(&self.claim, snapshot));
+        }
+    }
+
+    /// The claim is lost: nothing more may be begun, and what is under way ends with the driver.
+    fn moved(&self) -> StoreError {
+        StoreError::Moved { session: self.claim.session.clone(), after: self.stored.seq }
     }
 
     /// Waits until everything that the store was given is durable.
@@ -267,6 +297,7 @@ impl Driver {
         let wait_ms = self.wait_ms(until_ms);
         tokio::select! {
             biased;
+            () = &mut self.lost => return Err(self.moved()),
             Some(commit) = self.commits.next() => self.publish(commit)?,
             Some(done) = self.under_way.next() => self.ended(done),
             command = next_command(&mut self.commands) => self.command(command),
@@ -522,6 +553,7 @@ impl Driver {
             let wait_ms = self.wait_ms(deadline_ms);
             tokio::select! {
                 biased;
+                () = &mut self.lost => return Err(self.moved()),
                 done = &mut work => return Ok(Some(done)),
                 Some(commit) = self.commits.next() => self.publish(commit)?,
                 Some(done) = self.under_way.next() => self.ended(done),
@@ -578,6 +610,7 @@ impl Driver {
             }
             tokio::select! {
                 biased;
+                () = &mut self.lost => return Err(self.moved()),
                 done = self.under_way.next() => match done {
                     Some(done) => self.ended(done),
                     None => break,

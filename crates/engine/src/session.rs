@@ -11,7 +11,10 @@ use inspan_core::{
     provider::Provider,
     recover::recover,
     shared::Shared,
-    store::{Blobs, Claim, ENTRIES_READ_MAX, SessionFilter, SessionId, Store, StoreError},
+    snapshot,
+    store::{
+        Blobs, Claim, ENTRIES_READ_MAX, SessionFilter, SessionId, Snapshot, Store, StoreError,
+    },
     tool::{Tool, ToolError},
 };
 use tokio::{
@@ -301,7 +304,8 @@ pub(crate) async fn fold_to(
     id: &SessionId,
     seq: u64,
 ) -> Result<State, StoreError> {
-    let mut state = State::default();
+    let snapshot = from_snapshot(store, id).await?.filter(|state| state.head.seq <= seq);
+    let mut state = snapshot.unwrap_or_default();
     while state.head.seq < seq {
         let entries: Vec<Entry> = store.read(id, state.head.seq, ENTRIES_READ_MAX).await?;
         for entry in entries.iter().take_while(|entry| entry.seq <= seq) {
@@ -318,4 +322,12 @@ pub(crate) async fn fold_to(
         }
     }
     Ok(state)
+}
+
+/// The state of the last snapshot, if this build can read it and it is one of this log.
+async fn from_snapshot(store: &dyn Store, id: &SessionId) -> Result<Option<State>, StoreError> {
+    let Some(Snapshot { seq, version, bytes }) = store.snapshot(id).await? else { return Ok(None) };
+    let before = seq.saturating_sub(1);
+    let entry = store.read(id, before, 1).await?.into_iter().find(|entry| entry.seq == seq);
+    Ok(entry.and_then(|entry| snapshot::read(version, entry.head(), &bytes)))
 }

@@ -3,6 +3,7 @@
 //! Everything is checked when the folder is loaded: names, schemas, programs, the prompt's
 //! template. What the prompt says is resolved then, once; a session stores it and keeps to it.
 
+mod ask;
 mod program;
 mod prompt;
 mod tool;
@@ -18,6 +19,7 @@ use std::{
 
 use inspan_core::{
     event::AgentRef,
+    gate::Gate,
     hash::{Hash, Hasher},
     mask::Mask,
     tool::Tool,
@@ -27,6 +29,7 @@ use serde_saphyr::Spanned;
 
 use crate::config::{ConfigError, LimitsPatch, RawLimits, Source, Text};
 
+use ask::Ask;
 use tool::RawTool;
 
 /// The name of the file that defines an agent.
@@ -52,6 +55,8 @@ pub(crate) struct Agent {
     pub limits: LimitsPatch,
     /// Its tools, sorted by name.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Its gates.
+    pub gates: Vec<Arc<dyn Gate>>,
 }
 
 /// What an agent is told of the place where it runs.
@@ -89,7 +94,11 @@ impl Agent {
         let name = tool::name(&raw.name.value).map_err(|why| source.wrong(&raw.name, why))?;
         let mut files = BTreeSet::new();
         let mut tools = Vec::new();
+        let mut asked = BTreeMap::new();
         for (name, raw) in raw.tools.unwrap_or_default() {
+            if let Some(why) = raw.value.as_ref().and_then(RawTool::ask) {
+                asked.insert(name.clone(), source.text(why)?);
+            }
             tools.push(tool::lower(&name, &raw, &folder, &source, given)?);
             files.extend(raw.value.iter().flat_map(|tool| tool.files(&folder)));
         }
@@ -111,6 +120,7 @@ impl Agent {
             system,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
             tools,
+            gates: Ask::new(asked).map(|ask| Arc::new(ask) as Arc<dyn Gate>).into_iter().collect(),
         })
     }
 
@@ -126,6 +136,7 @@ impl Agent {
             system: BUILT_IN_PROMPT.to_owned(),
             limits: LimitsPatch::default(),
             tools: Vec::new(),
+            gates: Vec::new(),
         }
     }
 }

@@ -41,6 +41,7 @@ pub(super) struct RawTool {
     output: Option<RawOutput>,
     probe: Option<Spanned<Vec<Text>>>,
     resource: Option<Text>,
+    ask: Option<Text>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -51,6 +52,11 @@ enum RawOutput {
 }
 
 impl RawTool {
+    /// Why a person is asked before each call, if that is so.
+    pub(super) fn ask(&self) -> Option<&Text> {
+        self.ask.as_ref()
+    }
+
     /// The files in `folder` that the tool's commands name. A word that leads out of it names
     /// something that the agent works on, not a part of the agent.
     pub(super) fn files(&self, folder: &Path) -> impl Iterator<Item = String> {
@@ -129,9 +135,13 @@ fn built_in(name: &str, raw: &RawTool) -> Result<Arc<dyn Tool>, String> {
         output: None,
         probe: None,
         resource: None,
+        // A gate's business, which any tool can have.
+        ask: _,
     } = raw
     else {
-        return Err(format!("the tool `{name}` is built in and takes no settings: write {{}}"));
+        return Err(format!(
+            "the tool `{name}` is built in and takes no setting but `ask`: write {{}}"
+        ));
     };
     Ok(tool)
 }

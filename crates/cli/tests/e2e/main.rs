@@ -2,11 +2,13 @@
 //! scripted server, with programs as tools.
 
 mod archive;
+mod asks;
 mod codes;
 mod config;
 mod failures;
 mod first;
 mod kill;
+mod matrix;
 mod model;
 mod sessions;
 mod stores;

@@ -12,13 +12,13 @@ use crate::{
 };
 
 /// A database of its own, and the configuration that names it.
-struct Database {
+pub(crate) struct Database {
     url: String,
     name: String,
 }
 
 impl Database {
-    fn new(world: &World) -> Self {
+    pub(crate) fn new(world: &World) -> Self {
         let name = format!(
             "t_{}",
             world
@@ -34,8 +34,13 @@ impl Database {
         database
     }
 
-    fn yaml(&self) -> String {
+    pub(crate) fn yaml(&self) -> String {
         format!("database: \"{}?options=-csearch_path%3D{}\"\n", self.url, self.name)
+    }
+
+    /// Takes the leases of processes that are gone away, so that nobody need wait for their end.
+    pub(crate) fn free(&self) {
+        self.sql(&format!("DELETE FROM {}.claims", self.name));
     }
 
     fn sql(&self, sql: &str) {
@@ -179,7 +184,7 @@ fn workers_share_a_database_and_take_over() {
         run.kill();
     }
     // Nobody need wait until the leases of the killed runs are over.
-    database.sql(&format!("DELETE FROM {}.claims", database.name));
+    database.free();
     let worker = |concurrency| {
         let mut command = world.command(&["worker", "--concurrency", concurrency]);
         command.stderr(Stdio::piped()).spawn().expect("a worker")

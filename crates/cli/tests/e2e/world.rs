@@ -2,7 +2,7 @@
 //! run in them.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{BufRead, BufReader, Lines},
     os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
@@ -305,11 +305,25 @@ impl Running {
 }
 
 /// Runs a command with a terminal as its standard output and error, and gives what was drawn.
-pub(crate) fn on_terminal(mut command: Command) -> (i32, String) {
+pub(crate) fn on_terminal(command: Command) -> (i32, String) {
+    at_terminal(command, None)
+}
+
+/// The same with a person who types.
+pub(crate) fn typing(command: Command, typed: &str) -> (i32, String) {
+    at_terminal(command, Some(typed))
+}
+
+fn at_terminal(mut command: Command, typed: Option<&str>) -> (i32, String) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a terminal");
     let name = ptsname(&terminal, Vec::new()).expect("a terminal").into_string().expect("a path");
-    let open = || OwnedFd::from(fs::File::options().write(true).open(&name).expect("a terminal"));
+    let open = || OwnedFd::from(File::options().write(true).open(&name).expect("a terminal"));
+    if let Some(typed) = typed {
+        rustix::io::write(&terminal, typed.as_bytes()).expect("a terminal");
+        let input = File::open(&name).expect("a terminal");
+        command.stdin(OwnedFd::from(input));
+    }
     let mut child = command
         .env("TERM", "xterm-256color")
         .stdout(open())

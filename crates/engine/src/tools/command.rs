@@ -14,7 +14,7 @@ use inspan_core::{
     effects::Repeat,
     gate::BoxFuture,
     mask::Mask,
-    message::{Content, ResultState, ToolResult},
+    message::{Content, Job, ResultState, ToolResult},
     tool::{Invocation, Probed, Tool, ToolError, ToolSpec},
 };
 use serde_json::{Map, Value, json};
@@ -39,6 +39,9 @@ pub const CALL: &str = "INSPAN_CALL";
 /// The variable that holds the idempotency key; only for [`Repeat::Keyed`].
 pub const KEY: &str = "INSPAN_KEY";
 
+/// How long after a probe that found a job pending it is asked again, in milliseconds.
+const PROBED_AGAIN_MS: u64 = 60_000;
+
 /// How a program writes its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
@@ -46,7 +49,8 @@ pub enum Output {
     #[default]
     Text,
     /// A JSON object: `content` (a text or a list of texts) and, if it likes, `evidence` (any
-    /// value) and `state` (`"finished"` or `{"accepted": "JOB"}`).
+    /// value) and `state` (`"finished"`, `{"accepted": "JOB"}`, or `{"later": {"id": "JOB"}}`, which
+    /// leaves the call open until its result is delivered).
     Json,
 }
 
@@ -157,6 +161,10 @@ impl Command {
             ("done", "") => Some(Probed::Done(ToolResult::text("done"))),
             ("done", result) => Some(Probed::Done(ToolResult::text(result))),
             ("absent", _) => Some(Probed::Absent),
+            ("pending", job) if !job.is_empty() => Some(Probed::Pending(Job {
+                id: job.to_owned(),
+                probe_after_ms: Some(PROBED_AGAIN_MS),
+            })),
             _ => None,
         }
     }
@@ -210,7 +218,7 @@ impl Command {
         let state = match fields.shift_remove("state") {
             None => ResultState::Finished,
             Some(state) => serde_json::from_value(state).map_err(|_| {
-                "`state` must be \"finished\" or {\"accepted\": \"JOB\"}".to_owned()
+                "`state` must be \"finished\", {\"accepted\": \"JOB\"} or {\"later\": {\"id\": \"JOB\"}}".to_owned()
             })?,
         };
         match fields.keys().next() {

@@ -1,0 +1,162 @@
+//! Questions to a person, answered at the terminal, by another process, or by nobody; and results
+//! that come later.
+
+use inspan_testkit::server::Server;
+
+use crate::{
+    model::{calls, messages, says},
+    world::{World, typing},
+};
+
+const SHOP: &str = "\
+name: shop
+model: anthropic://claude-scripted
+tools:
+  pay:
+    description: Pays.
+    input: { type: object, properties: { euros: { type: integer } } }
+    command: [sh, pay.sh]
+    repeat: keyed
+    ask: it spends money
+  order:
+    description: Orders.
+    command: [sh, order.sh]
+    output: json
+";
+
+const PAY: &str = "echo \"$INSPAN_KEY\" >>paid; echo paid";
+const ORDER: &str = r#"echo '{"content": "", "state": {"later": {"id": "J7"}}}'"#;
+
+fn shop(server: &Server) -> World {
+    World::at(server).with_agent(SHOP).with_file("pay.sh", PAY).with_file("order.sh", ORDER)
+}
+
+fn last_result(server: &Server) -> String {
+    let last = server.received().pop().map(|request| messages(&request)).unwrap_or_default();
+    last.last()
+        .map(|message| message["content"][0]["content"][0]["text"].to_string())
+        .unwrap_or_default()
+}
+
+#[test]
+fn nobody_to_ask_means_no() {
+    let server = Server::start([calls("pay", r#"{"euros":3}"#), says("I could not pay.")]);
+    let world = shop(&server);
+    let ran = world.run("Pay 3 euros.", &[]);
+    assert_eq!((ran.code, ran.out.as_str()), (3, "I could not pay.\n"), "{}", ran.err);
+    assert_eq!(world.read("agent/paid"), "");
+}
+
+#[test]
+fn another_process_answers_and_a_third_goes_on() {
+    let server = Server::start([calls("pay", r#"{"euros":3}"#), says("Paid.")]);
+    let world = shop(&server);
+    let ran = world.run("Pay 3 euros.", &["--ask", "later"]);
+    let id = ran.id().to_owned();
+    assert_eq!((ran.code, ran.out.as_str()), (6, ""), "{}", ran.err);
+    let hint = format!("inspan answer {id} call_5_0 allow|session|deny, then inspan resume {id}");
+    assert!(ran.err.contains(&hint), "{}", ran.err);
+
+    let wrong = world.inspan(&["answer", &id, "call_6_0", "allow"]);
+    let error =
+        "error: no question about call_6_0 waits for an answer; these do: call_5_0\n".to_owned();
+    assert_eq!((wrong.code, wrong.err), (2, error));
+    // To open it is no answer.
+    assert_eq!(world.inspan(&["resume", &id]).code, 6);
+    assert_eq!(world.inspan(&["answer", &id, "call_5_0", "allow", "--why", "it is mine"]).code, 0);
+    let ran = world.inspan(&["resume", &id]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Paid.\n"), "{}", ran.err);
+    assert_eq!(world.read("agent/paid"), format!("{id}/call_5_0\n"));
+
+    let record = world.inspan(&["show", &id, "--call", "call_5_0"]);
+    assert_eq!(record.code, 0, "{}", record.err);
+    let rows: Vec<&str> = record.out.lines().map(|line| line.get(27..).unwrap_or(line)).collect();
+    let text = world.plain(&rows.join("\n"));
+    let hashes_out: Vec<&str> = text.lines().filter(|line| !line.contains("hash ")).collect();
+    let expected = "\
+request   pay {\"euros\":3}
+          the provider's identifier: toolu_1
+judged    to be asked: it spends money by ask
+asked     it spends money
+          arguments {\"euros\":3}
+parked    pay (call_5_0) waits for a person
+parked    pay (call_5_0) waits for a person
+answered  Once by Person it is mine
+started   attempt 1, keyed
+          effects: reads_private, reads_untrusted, writes, sends, destroys, spends
+          key: ID/call_5_0
+          arguments: HASH
+finished  ok after TIME
+          paid";
+    let found: Vec<String> = hashes_out
+        .iter()
+        .skip(1)
+        .map(|line| match line.split_once("arguments: ") {
+            Some((head, _)) => format!("{head}arguments: HASH"),
+            None => (*line).trim_end().to_owned(),
+        })
+        .collect();
+    assert_eq!(found, expected.lines().collect::<Vec<_>>(), "{}", record.out);
+    let none = world.inspan(&["show", &id, "--call", "call_9_0"]);
+    let error = format!("error: session {id} has no call call_9_0: inspan show {id}\n");
+    assert_eq!((none.code, none.err), (2, error));
+}
+
+#[test]
+fn a_denial_has_its_reason_and_a_worker_goes_on_with_it() {
+    let server = Server::start([calls("pay", r#"{"euros":3}"#), says("Then not.")]);
+    let world = shop(&server);
+    let id = world.run("Pay 3 euros.", &["--ask", "later"]).id().to_owned();
+    assert_eq!(world.inspan(&["worker", "--once"]).code, 0);
+    assert_eq!(server.received().len(), 1);
+    assert_eq!(world.inspan(&["answer", &id, "call_5_0", "deny", "--why", "too dear"]).code, 0);
+    let ran = world.inspan(&["worker", "--once"]);
+    assert_eq!((ran.code, ran.err), (0, format!("session {id}: end\n")));
+    let told = "\"Refused: too dear. This is final; do not try the same call again.\"";
+    assert_eq!(last_result(&server), told);
+    assert_eq!(world.read("agent/paid"), "");
+}
+
+#[test]
+fn a_result_comes_later_from_another_process() {
+    let server = Server::start([calls("order", "{}"), says("It is here.")]);
+    let world = shop(&server);
+    let ran = world.run("Order tea.", &[]);
+    let id = ran.id().to_owned();
+    assert_eq!((ran.code, ran.out.as_str()), (6, ""), "{}", ran.err);
+    assert!(ran.err.contains("order (call_5_0) waits for its job J7"), "{}", ran.err);
+    assert_eq!(world.inspan(&["deliver", &id, "call_5_0", "Tea, 100 g."]).code, 0);
+    let ran = world.inspan(&["resume", &id]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "It is here.\n"), "{}", ran.err);
+    assert_eq!(last_result(&server), "\"Tea, 100 g.\"");
+    // Once more is news, and a third time nothing.
+    assert_eq!(world.inspan(&["deliver", &id, "call_5_0", "Tea again."]).code, 0);
+    let again = world.inspan(&["deliver", &id, "call_5_0", "And again."]);
+    let error = "error: the result of call_5_0 is in the log already\n".to_owned();
+    assert_eq!((again.code, again.err), (2, error));
+}
+
+#[test]
+fn a_person_answers_at_the_terminal() {
+    for (typed, code, paid) in [("perhaps\ny\n", 0, 1), ("n too dear\n", 0, 0)] {
+        let server = Server::start([calls("pay", r#"{"euros":3}"#), says("Done.")]);
+        let world = shop(&server);
+        let command = world.command(&["run", "--agent", "../agent", "Pay."]);
+        let (ended, drawn) = typing(command, typed);
+        assert_eq!(ended, code, "{drawn}");
+        assert!(
+            drawn.contains(r#"pay {"euros":3}"#) && drawn.contains("it spends money"),
+            "{drawn}"
+        );
+        assert_eq!(world.read("agent/paid").lines().count(), paid, "{drawn}");
+    }
+}
+
+#[test]
+fn now_needs_a_terminal() {
+    let server = Server::start([]);
+    let ran = shop(&server).run("Pay.", &["--ask", "now"]);
+    let error = "error: nobody can be asked: standard input is no terminal; --ask later parks the \
+                 turn instead\n";
+    assert_eq!((ran.code, ran.err.as_str()), (2, error));
+}
