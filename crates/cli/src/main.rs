@@ -13,6 +13,7 @@ mod init;
 mod input;
 mod interrupts;
 mod json;
+mod models;
 mod out;
 mod person;
 mod progress;

@@ -1,34 +1,27 @@
 //! Picks the implementations for a run: agent, model, limits, store.
 
 use std::{
-    fs,
     io::IsTerminal,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use inspan_core::{
-    State,
-    budget::Limits,
-    event::{ModelRef, SessionConfigured},
-    gate::Asking,
-    mask::Mask,
-    provider::Provider,
+    State, budget::Limits, event::SessionConfigured, gate::Asking, mask::Mask, provider::Provider,
     store::Store,
     turn::CallStatus,
 };
 use inspan_engine::{Setup, SystemClock};
-use inspan_evals::{Drift, Recording, Replay};
-use inspan_providers::{Raw, RawPiece, Server, connect, known};
 use inspan_store::Told;
 
 use crate::{
     agent::{Agent, Surroundings},
     args::DriveArgs,
-    config::{Config, ModelFacts},
+    config::Config,
     exit::Failure,
     home::{Home, is_folder},
-    out::{DIM, NOTE, Out, styled},
+    models,
+    out::{NOTE, Out, styled},
 };
 
 /// Everything that a session needs, and what a person should be told about it.
@@ -67,23 +60,16 @@ pub(crate) fn prepare(
         .or_else(|| agent.model.clone())
         .or_else(|| config.model.clone())
         .ok_or_else(|| no_model(home))?;
-    let facts = facts_of(&url, config);
-    let provider = provider(&url, config, args)?;
+    let provider = models::provider(&url, config, args)?;
     set_aside(&mut agent, &*provider, &mut notices);
-
-    let model = ModelRef {
-        url,
-        window_tokens_max: facts.window_tokens_max,
-        output_tokens_max: facts.output_tokens_max,
-        price: facts.price,
-        cuts_silently: provider.cuts_silently(),
-    };
+    let model = models::reference(&url, config, &*provider);
+    let fallbacks = models::fallbacks(&url, config, args, &mut notices)?;
     let blobs = home.blobs(config, &*store, tell_of_blobs(config.mask.clone()))?;
     let setup = Setup {
         store,
         blobs: Some(blobs),
         provider,
-        fallbacks: Vec::new(),
+        fallbacks,
         tools: agent.tools,
         gates: agent.gates,
         shared: Default::default(),
@@ -206,71 +192,4 @@ fn no_model(home: &Home) -> Failure {
         "no model is named: pass --model, or write `model: anthropic://claude-sonnet-5-5` into {}",
         home.folder.join("config.yaml").display()
     ))
-}
-
-/// What the person configured of a model counts before what is known of it.
-fn facts_of(url: &str, config: &Config) -> ModelFacts {
-    let configured = config.models.get(url).copied().unwrap_or_default();
-    let known = known(url);
-    ModelFacts {
-        window_tokens_max: configured
-            .window_tokens_max
-            .or(known.map(|model| model.window_tokens_max)),
-        output_tokens_max: configured
-            .output_tokens_max
-            .or(known.map(|model| model.output_tokens_max)),
-        price: configured.price.or(known.map(|model| model.price)),
-    }
-}
-
-fn provider(url: &str, config: &Config, args: &DriveArgs) -> Result<Arc<dyn Provider>, Failure> {
-    if let Some(path) = &args.replay {
-        return replay(path, args.strict, config.mask.clone());
-    }
-    let (server, _) = Server::find(url, &config.servers)?;
-    server.check_key()?;
-    let raw = args.raw.then(|| show_raw(config.mask.clone()));
-    Ok(connect(url, &config.servers, raw)?)
-}
-
-fn replay(path: &Path, strict: bool, mask: Mask) -> Result<Arc<dyn Provider>, Failure> {
-    let shown = path.display().to_string();
-    let text = fs::read_to_string(path)
-        .map_err(|why| Failure::Usage(format!("the recording {shown} can't be read: {why}")))?;
-    let recording =
-        Recording::read(&text).map_err(|why| Failure::Recording { path: shown, why })?;
-    let out = Out::new(mask);
-    let on_drift = move |drift: Drift| {
-        let Drift { prompt, round, diff } = drift;
-        let prompt = out.line(&prompt, 60);
-        let note = format!("reply {round} to `{prompt}` was recorded for another request:");
-        let diff = out.shown(&diff);
-        out.progress(&format!(
-            "  {} {note}\n{}\n",
-            styled(NOTE, "!"),
-            styled(DIM, diff.trim_end())
-        ));
-    };
-    Ok(Arc::new(Replay::new(recording, strict, Arc::new(on_drift))))
-}
-
-/// Everything was masked before it comes here.
-fn show_raw(mask: Mask) -> Raw {
-    let out = Out::new(mask);
-    Arc::new(move |piece| {
-        let text = match piece {
-            RawPiece::Request { method, url, headers, body } => {
-                format!("> {method} {url}\n{}>\n> {body}\n", header_lines('>', headers))
-            }
-            RawPiece::Answer { status, headers } => {
-                format!("< {status}\n{}<\n", header_lines('<', headers))
-            }
-            RawPiece::Body(lines) => lines.lines().map(|line| format!("< {line}\n")).collect(),
-        };
-        out.progress(&styled(DIM, &out.shown(&text)));
-    })
-}
-
-fn header_lines(sign: char, headers: &[(String, String)]) -> String {
-    headers.iter().map(|(name, value)| format!("{sign} {name}: {value}\n")).collect()
 }

@@ -32,6 +32,7 @@ mod retry;
 mod schema;
 mod server;
 mod servers;
+mod settings;
 #[cfg(test)]
 mod shown;
 mod splice;
@@ -47,4 +48,5 @@ pub use quirks::{AfterResults, CallIds, NoContent, Pictures, Quirks, ReasoningFi
 pub use raw::{Raw, RawPiece};
 pub use responses::OpenAiResponses;
 pub use server::{ProviderError, Server, Wire, built_in, connect};
+pub use settings::{Effort, Settings, SettingsError};
 pub use sse::{EVENT_BYTES_MAX, REPLY_BYTES_MAX};

@@ -35,6 +35,10 @@ pub struct Quirks {
     pub encrypted_reasoning: bool,
     /// Whether schemas are sent without references and with plain words only.
     pub plain_schemas: bool,
+    /// Whether a temperature may stand beside an effort.
+    pub sampling_with_effort: bool,
+    /// OpenAI: the field for where chance begins.
+    pub seed_field: &'static str,
     /// The most tools in one request; those beyond are set aside.
     pub tools_max: u32,
     /// What the server takes of pictures.
@@ -108,6 +112,8 @@ impl Quirks {
         alternate: false,
         encrypted_reasoning: false,
         plain_schemas: false,
+        sampling_with_effort: true,
+        seed_field: "seed",
         tools_max: 128,
         pictures: Pictures::COMMON,
         cuts_silently: false,

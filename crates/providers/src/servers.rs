@@ -58,6 +58,7 @@ const TEMPLATED: Quirks =
 /// OpenAI's own rules: its newer models refuse `max_tokens`.
 const OPENAI: Quirks = Quirks {
     output_limit_field: "max_completion_tokens",
+    sampling_with_effort: false,
     pictures: Pictures { count_max: 500, bytes_max: 15 << 20, side_px_max: 4_096 },
     ..Quirks::COMPATIBLE
 };
@@ -72,6 +73,7 @@ pub(crate) const KNOWN: &[Known] = &[
         hosts: &["api.anthropic.com"],
         quirks: Quirks {
             cache_marks: true,
+            sampling_with_effort: false,
             // The schema of each of these is read by the model: the more, the worse. No limit is
             // told; this one is ours.
             tools_max: 512,
@@ -211,6 +213,7 @@ pub(crate) const KNOWN: &[Known] = &[
             call_ids: CallIds::Nine,
             after_results: AfterResults::Joined,
             alternate: true,
+            seed_field: "random_seed",
             pictures: Pictures { count_max: 8, bytes_max: 7_500_000, side_px_max: 2_000 },
             ..Quirks::COMPATIBLE
         },

@@ -8,6 +8,7 @@ mod blobs;
 mod error;
 mod figure;
 mod limits;
+mod models;
 mod providers;
 mod quirks;
 mod source;
@@ -20,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use inspan_core::{budget::Price, mask::Mask};
+use inspan_core::mask::Mask;
 use inspan_providers::{ProviderError, Server, built_in};
 use inspan_store::S3Place;
 use secrecy::SecretString;
@@ -30,10 +31,12 @@ use serde_saphyr::Spanned;
 pub(crate) use error::{ConfigError, Place};
 pub(crate) use figure::{Ceiling, Figure, Millis, Positive, Usd};
 pub(crate) use limits::{LimitsPatch, RawLimits};
+pub(crate) use models::ModelFacts;
 pub(crate) use source::{Scalar, Source, Text, near};
 pub(crate) use variables::Variables;
 
 use blobs::RawBlobs;
+use models::RawModel;
 use providers::RawProvider;
 
 /// What the person configured.
@@ -66,17 +69,6 @@ pub(crate) enum Database {
     Sqlite(PathBuf),
 }
 
-/// What is known of a model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ModelFacts {
-    /// Its window in tokens.
-    pub window_tokens_max: Option<u64>,
-    /// The most tokens that one reply of it can have.
-    pub output_tokens_max: Option<u32>,
-    /// Its price.
-    pub price: Option<Price>,
-}
-
 impl Config {
     /// Reads the configuration in the folder `home`. `environment` is that of the process.
     ///
@@ -101,7 +93,7 @@ impl Config {
         Ok(Self {
             database: database.map(self::database),
             model: raw.model.map(|model| self::model(&model, &source, &servers)).transpose()?,
-            models: models(raw.models, &source, &servers)?,
+            models: models::lower(raw.models, &source, &servers)?,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
             servers,
             blobs,
@@ -148,24 +140,6 @@ struct RawConfig {
     blobs: Option<Spanned<RawBlobs>>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawModel {
-    window_tokens_max: Option<Scalar>,
-    output_tokens_max: Option<Scalar>,
-    price: Option<Spanned<RawPrice>>,
-}
-
-/// In US dollars for a million tokens.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawPrice {
-    input: Option<Scalar>,
-    output: Option<Scalar>,
-    cache_read: Option<Scalar>,
-    cache_write: Option<Scalar>,
-}
-
 /// Refuses a model without a server. `written` is the model as it stands in the file.
 fn check(model: &str, written: &str, servers: &[Server]) -> Result<(), String> {
     match Server::find(model, servers) {
@@ -184,48 +158,6 @@ fn model(text: &Text, source: &Source<'_>, servers: &[Server]) -> Result<String,
     check(&model, &text.value, servers)
         .map_err(|why| source.wrong(text, format!("model: {why}")))?;
     Ok(model)
-}
-
-fn models(
-    raw: Option<BTreeMap<String, Spanned<RawModel>>>,
-    source: &Source<'_>,
-    servers: &[Server],
-) -> Result<BTreeMap<String, ModelFacts>, ConfigError> {
-    let mut models = BTreeMap::new();
-    for (url, raw) in raw.unwrap_or_default() {
-        check(&url, &url, servers).map_err(|why| source.wrong(&raw, why))?;
-        let RawModel { window_tokens_max, output_tokens_max, price } = &raw.value;
-        let facts = ModelFacts {
-            window_tokens_max: source
-                .figure("window_tokens_max", window_tokens_max.as_ref())?
-                .map(|Positive(tokens)| tokens),
-            output_tokens_max: source
-                .figure("output_tokens_max", output_tokens_max.as_ref())?
-                .map(|Positive(tokens)| tokens),
-            price: price.as_ref().map(|price| self::price(price, source)).transpose()?,
-        };
-        models.insert(url, facts);
-    }
-    Ok(models)
-}
-
-/// What is not told of the cache costs as much as other input.
-fn price(raw: &Spanned<RawPrice>, source: &Source<'_>) -> Result<Price, ConfigError> {
-    let tier = |key, scalar: &Option<Scalar>| {
-        let price: Option<Usd> = source.figure(key, scalar.as_ref())?;
-        Ok(price.map(Usd::nano_usd_per_token))
-    };
-    let needed = |key: &str, price: Option<u64>| {
-        price.ok_or_else(|| source.wrong(raw, format!("a price needs `{key}`")))
-    };
-    let RawPrice { input, output, cache_read, cache_write } = &raw.value;
-    let input = needed("input", tier("input", input)?)?;
-    Ok(Price {
-        input,
-        output: needed("output", tier("output", output)?)?,
-        cache_read: tier("cache_read", cache_read)?.unwrap_or(input),
-        cache_write: tier("cache_write", cache_write)?.unwrap_or(input),
-    })
 }
 
 #[cfg(test)]

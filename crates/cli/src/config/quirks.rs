@@ -21,6 +21,8 @@ pub(super) struct RawQuirks {
     alternate: Option<bool>,
     encrypted_reasoning: Option<bool>,
     plain_schemas: Option<bool>,
+    sampling_with_effort: Option<bool>,
+    seed_field: Option<Text>,
     tools_max: Option<Scalar>,
     pictures: Option<RawPictures>,
     cuts_silently: Option<bool>,
@@ -49,10 +51,15 @@ pub(super) fn lower(
     set(&mut quirks.alternate, raw.alternate);
     set(&mut quirks.encrypted_reasoning, raw.encrypted_reasoning);
     set(&mut quirks.plain_schemas, raw.plain_schemas);
+    set(&mut quirks.sampling_with_effort, raw.sampling_with_effort);
     set(&mut quirks.cuts_silently, raw.cuts_silently);
     if let Some(field) = &raw.output_limit_field {
         let known = ["max_tokens", "max_completion_tokens"].map(|name| (name, name));
         quirks.output_limit_field = source.one_of("output_limit_field", field, &known)?;
+    }
+    if let Some(field) = &raw.seed_field {
+        let known = ["seed", "random_seed"].map(|name| (name, name));
+        quirks.seed_field = source.one_of("seed_field", field, &known)?;
     }
     if let Some(field) = &raw.reasoning_echo {
         let known = ReasoningField::ALL.map(|field| (field.name(), Some(field)));

@@ -1,8 +1,9 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use inspan_core::budget::Limits;
+use inspan_core::budget::{Limits, Price};
 use inspan_providers::{
-    AfterResults, CallIds, KeySource, NoContent, Pictures, Quirks, ReasoningField, Timeouts, Wire,
+    AfterResults, CallIds, Effort, KeySource, NoContent, Pictures, Quirks, ReasoningField,
+    Settings, Timeouts, Wire,
 };
 use secrecy::ExposeSecret;
 
@@ -510,6 +511,7 @@ models:
                     cache_read: 300,
                     cache_write: 3_750,
                 }),
+                ..ModelFacts::default()
             },
         ),
         ("ollama://qwen", ModelFacts { window_tokens_max: Some(8_192), ..ModelFacts::default() }),
@@ -593,6 +595,85 @@ fn a_bucket_that_makes_no_sense() {
         (
             "blobs: { url: s3://bucket, access_key: a, secret_key: b, endpoint: box }",
             "~/config.yaml:1:8: endpoint: write http://HOST or https://HOST",
+        ),
+    ];
+    for (config, message) in table {
+        assert_eq!(Home::new(config, "").error(), message, "{config}");
+    }
+}
+
+#[test]
+fn models_have_settings_and_fallbacks() {
+    let yaml = "\
+models:
+  ollama://qwen:
+    temperature: 0
+    top_p: 0.90
+    stop: [END, '${WORD}']
+    seed: 0
+    extra: { keep_alive: 10m }
+    fallback: [openai://small, anthropic://claude-x]
+  openai://small: { effort: low }
+";
+    let config = Home::new(yaml, "").load(&[("WORD", "halt")]).unwrap();
+    let settings = Settings {
+        temperature: Some(0.into()),
+        top_p: serde_json::from_str("0.90").ok(),
+        stop: vec!["END".into(), "halt".into()],
+        seed: Some(0),
+        extra: [("keep_alive".to_owned(), "10m".into())].into_iter().collect(),
+        ..Settings::default()
+    };
+    let qwen = ModelFacts {
+        settings,
+        fallback: vec!["openai://small".into(), "anthropic://claude-x".into()],
+        ..ModelFacts::default()
+    };
+    let settings = Settings { effort: Some(Effort::Low), ..Settings::default() };
+    let small = ModelFacts { settings, ..ModelFacts::default() };
+    let expected = [("ollama://qwen", qwen), ("openai://small", small)];
+    assert_eq!(config.models, expected.map(|(url, facts)| (url.to_owned(), facts)).into());
+}
+
+#[test]
+fn settings_that_make_no_sense_are_told() {
+    let table = [
+        (
+            "models:\n  ollama://a:\n    temprature: 0\n",
+            "~/config.yaml:3:5: unknown key `temprature`; did you mean `temperature`?",
+        ),
+        (
+            "models: { 'ollama://a': { temperature: 3 } }",
+            "~/config.yaml:1:40: temperature: `3` is not a number from 0 to 2",
+        ),
+        (
+            "models: { 'ollama://a': { effort: hihg } }",
+            "~/config.yaml:1:35: effort: `hihg` is not known; did you mean `high`?",
+        ),
+        (
+            "models: { 'openai://a': { effort: high, temperature: 0 } }",
+            "~/config.yaml:1:54: temperature: `openai` refuses it beside `effort`; keep one of them",
+        ),
+        (
+            "models: { 'anthropic://a': { seed: 1 } }",
+            "~/config.yaml:1:36: seed: anthropic has none; leave it out",
+        ),
+        (
+            "models: { 'openai://a': { extra: { messages: [] } } }",
+            "~/config.yaml:1:34: extra: `messages` can't be set there, because Inspan writes it",
+        ),
+        (
+            "models: { 'openai://a': { fallback: [opnai://b] } }",
+            "~/config.yaml:1:38: fallback: `opnai://b` is a model of no known server; did you mean \
+             `openai`?",
+        ),
+        (
+            "models: { 'openai://a': { fallback: [openai://b, openai://b] } }",
+            "~/config.yaml:1:50: fallback: `openai://b` stands there already",
+        ),
+        (
+            "models: { 'openai://a': { fallback: [openai://a] } }",
+            "~/config.yaml:1:38: fallback: `openai://a` stands there already",
         ),
     ];
     for (config, message) in table {

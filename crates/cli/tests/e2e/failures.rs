@@ -232,3 +232,24 @@ fn an_argument_of_ten_megabytes() {
     assert!((10_000_000..10_200_000).contains(&sent), "{sent} bytes: the result is capped");
     assert_eq!(world.inspan(&["verify", ran.id()]).code, 0);
 }
+
+#[test]
+fn another_model_answers_when_a_server_fails_for_good() {
+    let away = Server::start(std::iter::repeat_n(
+        Answer::json(529, &error("overloaded_error", "Overloaded")),
+        2,
+    ));
+    let there = Server::start([Answer::openai(&[Said::text("Here.")])]);
+    let config = format!(
+        "providers:\n  there: {{ wire: openai, base_url: '{}' }}\n  keyed: {{ wire: openai, \
+         base_url: 'https://keyed.example', key_env: NOT_SET }}\nmodels:\n  \
+         anthropic://claude-scripted: {{ fallback: [keyed://x, there://small] }}\n",
+        there.url()
+    );
+    let world = World::at(&away).with_config(&config);
+    let ran = world.run("Hello", &["--retries-max", "1"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Here.\n"), "{}", ran.err);
+    assert!(ran.err.contains("the fallback keyed://x is left out: keyed: no key: set NOT_SET"));
+    assert_eq!((away.received().len(), there.received().len()), (2, 1));
+    assert_eq!(there.received()[0].json()["model"], "small");
+}

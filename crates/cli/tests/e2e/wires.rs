@@ -217,3 +217,31 @@ fn a_session_changes_to_the_other_wire_in_the_middle() {
     assert!(!requests[3].text().contains("By another."), "{}", requests[3].text());
     only_grows(&[requests[0].clone(), requests[1].clone(), requests[3].clone()]);
 }
+
+#[test]
+fn a_model_behind_responses_is_asked_as_it_is_configured() {
+    let server = Server::start([
+        Answer::responses(&[
+            Said::reasoning("Once."),
+            Said::call("c1", "echo", r#"{"text":"one"}"#),
+        ]),
+        Answer::responses(&[Said::text("One.")]),
+    ]);
+    let config = "models: { 'openai-responses://gpt': { effort: low, extra: { verbosity: 0 } } }";
+    let world = World::at(&server).with_config(config);
+    let ran = world.run("Echo one.", &["--model", "openai-responses://gpt"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "One.\n"), "{}", ran.err);
+    let requests = server.received();
+    assert!(requests.iter().all(|request| request.path == "/v1/responses"));
+    only_grows(&requests);
+    let body = requests[1].json();
+    assert_eq!(
+        [&body["reasoning"], &body["verbosity"], &body["store"]],
+        [
+            &serde_json::json!({"effort": "low", "summary": "auto"}),
+            &serde_json::json!(0),
+            &serde_json::json!(false)
+        ]
+    );
+    assert_eq!(body["input"][1]["encrypted_content"], "c2lnbmVk");
+}

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The fields of a body that are written here, in their order.
-const FIELDS: [&str; 7] =
+pub(crate) const FIELDS: [&str; 7] =
     ["model", "stream", "cache_control", "tools", "system", "max_tokens", "messages"];
 
 /// A mark for the prompt cache, in its short form of five minutes.

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The fields of a body that are written here, in their order; one of the limits only.
-const FIELDS: [&str; 7] = [
+pub(crate) const FIELDS: [&str; 7] = [
     "model",
     "stream",
     "stream_options",

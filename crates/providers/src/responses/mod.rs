@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The fields of a body that are written here, in their order.
-const FIELDS: [&str; 8] =
+pub(crate) const FIELDS: [&str; 8] =
     ["model", "stream", "store", "include", "tools", "instructions", "max_output_tokens", "input"];
 
 /// A model behind OpenAI Responses.
