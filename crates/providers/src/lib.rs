@@ -44,7 +44,7 @@ pub use key::{KeyError, KeySource, Lookup, environment};
 pub use known::{KnownModel, known};
 pub use limits::Timeouts;
 pub use openai::OpenAiChat;
-pub use quirks::{AfterResults, CallIds, NoContent, Pictures, Quirks, ReasoningField};
+pub use quirks::{AfterResults, CallIds, NoContent, Quirks, ReasoningField};
 pub use raw::{Raw, RawPiece};
 pub use responses::OpenAiResponses;
 pub use server::{ProviderError, Server, Wire, built_in, connect};

@@ -1,7 +1,7 @@
 //! In what a server differs from others of its wire. All of it is data: what the servers are like
 //! stands in [`crate::servers`], and the wires read it where they write a request.
 
-use inspan_core::{hash::Hash, message::CallId};
+use inspan_core::{hash::Hash, message::CallId, pictures::PictureLimits};
 
 use crate::server::Wire;
 
@@ -41,8 +41,8 @@ pub struct Quirks {
     pub seed_field: &'static str,
     /// The most tools in one request; those beyond are set aside.
     pub tools_max: u32,
-    /// What the server takes of pictures.
-    pub pictures: Pictures,
+    /// What the server takes of pictures; none where `count_max` is 0.
+    pub pictures: PictureLimits,
     /// Whether a prompt that is longer than the model's window is cut without a word. Whoever
     /// sends it can compare the count of tokens with its own.
     pub cuts_silently: bool,
@@ -86,17 +86,6 @@ pub enum AfterResults {
     Joined,
 }
 
-/// What a server takes of pictures. Those that are larger are made smaller before they are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pictures {
-    /// Pictures in one request; 0 for a server that takes none.
-    pub count_max: u32,
-    /// Bytes of one picture, before base64.
-    pub bytes_max: u64,
-    /// The longer side of one picture in pixels.
-    pub side_px_max: u32,
-}
-
 impl Quirks {
     /// What most servers of either wire understand.
     pub const COMPATIBLE: Self = Self {
@@ -115,7 +104,7 @@ impl Quirks {
         sampling_with_effort: true,
         seed_field: "seed",
         tools_max: 128,
-        pictures: Pictures::COMMON,
+        pictures: PICTURES,
         cuts_silently: false,
     };
 
@@ -127,12 +116,13 @@ impl Quirks {
     }
 }
 
-impl Pictures {
-    /// What is known to go everywhere: 5 MB in base64 each, as large as models look at them.
-    pub const COMMON: Self = Self { count_max: 20, bytes_max: 3_750_000, side_px_max: 2_000 };
-    /// For servers that take none.
-    pub const NONE: Self = Self { count_max: 0, bytes_max: 0, side_px_max: 0 };
-}
+/// What is known to go everywhere; the same as the default.
+pub(crate) const PICTURES: PictureLimits =
+    PictureLimits { count_max: 20, bytes_max: 3_750_000, side_px_max: 2_000 };
+
+/// For servers that take no pictures.
+pub(crate) const NO_PICTURES: PictureLimits =
+    PictureLimits { count_max: 0, bytes_max: 0, side_px_max: 0 };
 
 impl ReasoningField {
     /// All of them.

@@ -4,10 +4,11 @@
 //! What is said here comes from the vendors' documentation and from reports, read in November
 //! 2026; `quirks` of `config.yaml` overrides each field. `docs/servers.md` shows it to people.
 
+use inspan_core::pictures::PictureLimits;
 use reqwest::Url;
 
 use crate::{
-    quirks::{AfterResults, CallIds, NoContent, Pictures, Quirks, ReasoningField},
+    quirks::{AfterResults, CallIds, NO_PICTURES, NoContent, PICTURES, Quirks, ReasoningField},
     server::Wire,
 };
 
@@ -59,7 +60,7 @@ const TEMPLATED: Quirks =
 const OPENAI: Quirks = Quirks {
     output_limit_field: "max_completion_tokens",
     sampling_with_effort: false,
-    pictures: Pictures { count_max: 500, bytes_max: 15 << 20, side_px_max: 4_096 },
+    pictures: PictureLimits { count_max: 500, bytes_max: 15 << 20, side_px_max: 4_096 },
     ..Quirks::COMPATIBLE
 };
 
@@ -78,7 +79,7 @@ pub(crate) const KNOWN: &[Known] = &[
             // told; this one is ours.
             tools_max: 512,
             // Above 20 pictures no side may be longer, so none is from the beginning.
-            pictures: Pictures { count_max: 100, bytes_max: 3_932_160, side_px_max: 2_000 },
+            pictures: PictureLimits { count_max: 100, bytes_max: 3_932_160, side_px_max: 2_000 },
             ..Quirks::COMPATIBLE
         },
     },
@@ -159,7 +160,7 @@ pub(crate) const KNOWN: &[Known] = &[
             reasoning_echo: Some(ReasoningField::ReasoningContent),
             reasoning_needed: true,
             no_content: NoContent::Empty,
-            pictures: Pictures::NONE,
+            pictures: NO_PICTURES,
             ..Quirks::COMPATIBLE
         },
     },
@@ -178,7 +179,7 @@ pub(crate) const KNOWN: &[Known] = &[
         // may have 10 MiB in base64.
         quirks: Quirks {
             no_content: NoContent::Empty,
-            pictures: Pictures { bytes_max: 7_864_320, ..Pictures::COMMON },
+            pictures: PictureLimits { bytes_max: 7_864_320, ..PICTURES },
             ..Quirks::COMPATIBLE
         },
     },
@@ -214,7 +215,7 @@ pub(crate) const KNOWN: &[Known] = &[
             after_results: AfterResults::Joined,
             alternate: true,
             seed_field: "random_seed",
-            pictures: Pictures { count_max: 8, bytes_max: 7_500_000, side_px_max: 2_000 },
+            pictures: PictureLimits { count_max: 8, bytes_max: 7_500_000, side_px_max: 2_000 },
             ..Quirks::COMPATIBLE
         },
     },
@@ -294,7 +295,7 @@ mod tests {
     fn quirks_told(quirks: &str, others: &str) -> String {
         let fields = |text: &str| -> Vec<String> {
             let flat = text.replace("Some(\n        ", "").replace(",\n    ),", ",");
-            let flat = flat.replace("Pictures {\n", "{\n").replace(",\n    },", " },");
+            let flat = flat.replace("PictureLimits {\n", "{\n").replace(",\n    },", " },");
             let lines = flat.lines().filter(|line| line.starts_with("    "));
             let mut fields: Vec<String> = vec![];
             for line in lines {

@@ -6,16 +6,14 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use inspan_core::{
     arguments,
     message::{ImageRef, ResultState, ToolCall, ToolResult},
+    pictures::PictureLimits,
     provider::Images,
     tool::ToolSpec,
     words,
 };
 use serde_json::{Map, Value, json};
 
-use crate::{
-    quirks::{Pictures, Quirks},
-    schema,
-};
+use crate::{quirks::Quirks, schema};
 
 /// The kinds of picture that every wire takes.
 const MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -33,7 +31,7 @@ pub(crate) fn worth_sending(text: &str) -> bool {
 pub(crate) fn picture(
     image: &ImageRef,
     images: &dyn Images,
-    limits: Pictures,
+    limits: PictureLimits,
 ) -> Result<String, String> {
     if limits.count_max == 0 {
         return Err(words::IMAGE_NOT_TAKEN.to_owned());

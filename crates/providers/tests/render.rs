@@ -8,14 +8,15 @@ use inspan_core::{
         CallId, Content, How, ImageRef, Reasoning, Reply, ReplyPart, ReplyStop, ResultState,
         ToolCall, ToolResult, Usage,
     },
+    pictures::PictureLimits,
     prompt::{CallResult, Message, Segment, UserMessage},
     provider::{Images, Provider},
     state::sendable,
     tool::ToolSpec,
 };
 use inspan_providers::{
-    AfterResults, CallIds, KeySource, NoContent, Pictures, Quirks, ReasoningField, Server,
-    Timeouts, Wire, connect,
+    AfterResults, CallIds, KeySource, NoContent, Quirks, ReasoningField, Server, Timeouts, Wire,
+    connect,
 };
 use serde_json::{Map, Value, json};
 
@@ -433,7 +434,10 @@ fn calls_and_results_take_the_form_of_their_server() {
 
 #[test]
 fn a_server_without_pictures_is_told_of_them() {
-    let quirks = Quirks { pictures: Pictures::NONE, ..Quirks::COMPATIBLE };
+    let quirks = Quirks {
+        pictures: PictureLimits { count_max: 0, ..PictureLimits::default() },
+        ..Quirks::COMPATIBLE
+    };
     let message = user(vec![], vec![Content::text("See"), image(Hash::default(), "image/png")]);
     for wire in [Wire::AnthropicMessages, Wire::OpenAiChat] {
         let bytes = provider(wire, quirks.clone()).render(Segment::Message(&message), &OneImage);

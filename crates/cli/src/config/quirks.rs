@@ -1,6 +1,7 @@
 //! `quirks` of a provider: in what a server differs from what is known of it.
 
-use inspan_providers::{AfterResults, CallIds, NoContent, Pictures, Quirks, ReasoningField};
+use inspan_core::pictures::PictureLimits;
+use inspan_providers::{AfterResults, CallIds, NoContent, Quirks, ReasoningField};
 use serde::Deserialize;
 
 use super::{ConfigError, Scalar, Source, Text};
@@ -92,13 +93,13 @@ pub(super) fn lower(
 
 fn pictures(
     raw: &RawPictures,
-    before: Pictures,
+    before: PictureLimits,
     source: &Source<'_>,
-) -> Result<Pictures, ConfigError> {
+) -> Result<PictureLimits, ConfigError> {
     let count_max = source.figure("count_max", raw.count_max.as_ref())?;
     let bytes_max = source.figure("bytes_max", raw.bytes_max.as_ref())?;
     let side_px_max = source.figure("side_px_max", raw.side_px_max.as_ref())?;
-    Ok(Pictures {
+    Ok(PictureLimits {
         count_max: count_max.unwrap_or(before.count_max),
         bytes_max: bytes_max.unwrap_or(before.bytes_max),
         side_px_max: side_px_max.unwrap_or(before.side_px_max),

@@ -1,9 +1,12 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use inspan_core::budget::{Limits, Price};
+use inspan_core::{
+    budget::{Limits, Price},
+    pictures::PictureLimits,
+};
 use inspan_providers::{
-    AfterResults, CallIds, Effort, KeySource, NoContent, Pictures, Quirks, ReasoningField,
-    Settings, Timeouts, Wire,
+    AfterResults, CallIds, Effort, KeySource, NoContent, Quirks, ReasoningField, Settings,
+    Timeouts, Wire,
 };
 use secrecy::ExposeSecret;
 
@@ -387,7 +390,7 @@ providers:
         alternate: true,
         plain_schemas: true,
         tools_max: 16,
-        pictures: Pictures { count_max: 0, ..Pictures::COMMON },
+        pictures: PictureLimits { count_max: 0, ..PictureLimits::default() },
         cuts_silently: true,
         ..Quirks::COMPATIBLE
     };

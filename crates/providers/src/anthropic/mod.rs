@@ -8,6 +8,7 @@ mod render;
 use std::sync::Arc;
 
 use inspan_core::{
+    pictures::PictureLimits,
     prompt::Segment,
     provider::{BoxStream, Images, ModelEvent, Provider, Request},
     tool::ToolSpec,
@@ -88,6 +89,10 @@ impl Provider for AnthropicMessages {
 
     fn unfit_tools(&self, tools: &[Arc<ToolSpec>]) -> Vec<(String, String)> {
         told::unfit_tools(tools, &self.endpoint.server.quirks)
+    }
+
+    fn picture_limits(&self) -> PictureLimits {
+        self.endpoint.server.quirks.pictures
     }
 
     fn cuts_silently(&self) -> bool {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use inspan_core::{
     message::{Content, How, ImageRef, Reply, ReplyPart, ToolCall},
+    pictures::PictureLimits,
     prompt::{CallResult, Message, Segment, UserMessage},
     provider::Images,
     tool::ToolSpec,
@@ -11,7 +12,7 @@ use inspan_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    quirks::{Pictures, Quirks},
+    quirks::Quirks,
     splice::quoted,
     told::{self, worth_sending},
 };
@@ -47,12 +48,12 @@ fn message(role: &str, blocks: &[String]) -> String {
     format!(r#"{{"role":"{role}","content":[{}]}}"#, blocks.join(","))
 }
 
-fn user_blocks(user: &UserMessage, images: &dyn Images, pictures: Pictures) -> Vec<String> {
+fn user_blocks(user: &UserMessage, images: &dyn Images, pictures: PictureLimits) -> Vec<String> {
     let results = user.results.iter().map(|answer| result_block(answer, images, pictures));
     results.chain(content_blocks(&user.content, images, pictures)).collect()
 }
 
-fn result_block(answer: &CallResult, images: &dyn Images, pictures: Pictures) -> String {
+fn result_block(answer: &CallResult, images: &dyn Images, pictures: PictureLimits) -> String {
     let notes = told::footnotes(&answer.result).map(|note| text_block(&note));
     let blocks: Vec<String> =
         content_blocks(&answer.result.content, images, pictures).chain(notes).collect();
@@ -67,7 +68,7 @@ fn result_block(answer: &CallResult, images: &dyn Images, pictures: Pictures) ->
 fn content_blocks(
     content: &[Content],
     images: &dyn Images,
-    pictures: Pictures,
+    pictures: PictureLimits,
 ) -> impl Iterator<Item = String> {
     content.iter().map(move |content| match content {
         Content::Text { text } => text_block(text),
@@ -79,7 +80,7 @@ fn text_block(text: &str) -> String {
     json!({"type": "text", "text": text}).to_string()
 }
 
-fn image_block(image: &ImageRef, images: &dyn Images, pictures: Pictures) -> String {
+fn image_block(image: &ImageRef, images: &dyn Images, pictures: PictureLimits) -> String {
     let data = match told::picture(image, images, pictures) {
         Ok(data) => data,
         Err(told) => return text_block(&told),
