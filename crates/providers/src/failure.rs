@@ -178,7 +178,7 @@ impl Told {
         }
         let start = raw.find('{').unwrap_or(raw.len());
         let inner = match serde_json::from_str::<Value>(raw.split_at(start).1) {
-            Ok(inner) if inner.is_object() => Self::within(&inner, wrapped_max - 1),
+            Ok(inner) if is_error(&inner) => Self::within(&inner, wrapped_max - 1),
             _ if raw == self.text => return self,
             _ => Self { text: raw.to_owned(), ..Self::default() },
         };
@@ -238,6 +238,11 @@ impl Told {
     fn names_part(&self) -> bool {
         refused::part(&self.text, &self.words).is_some()
     }
+}
+
+/// Whether it tells of an error: a schema that a sentence quotes does not.
+fn is_error(value: &Value) -> bool {
+    ["error", "message", "detail"].iter().any(|name| value.get(name).is_some_and(|v| !v.is_null()))
 }
 
 /// The fields of both; the inner one's count.

@@ -245,3 +245,15 @@ fn a_model_behind_responses_is_asked_as_it_is_configured() {
     );
     assert_eq!(body["input"][1]["encrypted_content"], "c2lnbmVk");
 }
+
+#[test]
+fn a_tool_that_cant_be_declared_is_left_out_and_named() {
+    let server = Server::start([fine()]);
+    let config = "providers: { anthropic: { quirks: { tools_max: 0 } } }";
+    let world = World::at(&server).with_config(config);
+    let ran = world.run("Hello", &[]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let told = "the tool `echo` is left out: the server takes 0 tools at most";
+    assert!(ran.err.contains(told), "{}", ran.err);
+    assert_eq!(server.received()[0].json().get("tools"), None);
+}

@@ -368,6 +368,12 @@ fn an_error_within_an_error_is_understood() {
         let text = "messages.1.content.0: Invalid `signature` in `thinking` block";
         assert_eq!(what.what, format!("answered 400: {text}"));
     }
+    // llama.cpp quotes the schema.
+    let quoting = message("JSON schema conversion failed: Unrecognized schema: {\"not\":{}}");
+    let now = SystemTime::UNIX_EPOCH;
+    let told = Failure::of_answer(400, &HeaderMap::new(), quoting.to_string().as_bytes(), now);
+    let text = "JSON schema conversion failed: Unrecognized schema: {\"not\":{}}";
+    assert_eq!(told.what, format!("answered 400: {text}"));
     let plain = json!({"error": {"message": "Provider returned error",
         "metadata": {"raw": "Could not process image"}}});
     assert_eq!(refused(400, &plain), (ErrorClass::BadRequest, images(None)));
