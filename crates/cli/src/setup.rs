@@ -68,6 +68,7 @@ pub(crate) fn prepare(
     let setup = Setup {
         store,
         blobs: Some(blobs),
+        keeps_results: true,
         provider,
         fallbacks,
         tools: agent.tools,

@@ -179,6 +179,10 @@ pub const GATE_MS_MAX: u64 = 60_000;
 /// Bytes of text of one tool result that the model reads; more is cut in the middle.
 pub const RESULT_BYTES_MAX: usize = 64 * 1024;
 
+/// Bytes of the whole text of one tool result that are kept beside the log when the model reads only
+/// a part; more is cut in the middle.
+pub const SPILLED_BYTES_MAX: usize = 16 << 20;
+
 /// Pieces of content of one tool result; more are left out, and the model is told so.
 pub const RESULT_PIECES_MAX: usize = 64;
 

@@ -37,6 +37,17 @@ pub struct ImageRef {
     pub size_bytes: u64,
 }
 
+/// The whole text of a result that was too long for the log, in the blob store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlobRef {
+    /// SHA-256 of the bytes, which are masked text.
+    pub hash: Hash,
+    /// Their number.
+    pub size_bytes: u64,
+    /// Its lines, as `open_result` counts them: what is very long is several.
+    pub lines: u64,
+}
+
 /// A piece of a prompt or of a tool result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -247,6 +258,9 @@ pub struct ToolResult {
     /// Finished, or accepted as a job.
     #[serde(default)]
     pub state: ResultState,
+    /// Where all of it is, when `content` holds only its beginning and end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spilled: Option<BlobRef>,
 }
 
 impl ToolResult {

@@ -60,7 +60,7 @@ pub fn supersede(state: &State) -> Vec<Event> {
         CallStatus::Deferred { job, .. } => {
             let state = ResultState::Accepted(job.clone());
             ToolFinished {
-                result: ToolResult { content: Vec::new(), evidence: None, state },
+                result: ToolResult { state, ..ToolResult::default() },
                 ..not_run(open, How::Ok, "")
             }
         }

@@ -153,6 +153,7 @@ impl One<'_> {
             content: one.result.content.iter().map(|content| self.content(content)).collect(),
             evidence: one.result.evidence.clone().filter(fits),
             state: one.result.state.clone(),
+            spilled: one.result.spilled.clone(),
         };
         CallResult { result, ..one.clone() }
     }

@@ -488,6 +488,7 @@ impl State {
                     content,
                     evidence: finished.result.evidence.clone(),
                     state: finished.result.state.clone(),
+                    spilled: finished.result.spilled.clone(),
                 },
             }));
         });

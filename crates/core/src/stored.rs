@@ -137,16 +137,16 @@ fn text_of(content: &[Content]) -> Cow<'_, str> {
 
 /// The blobs that an event needs, each once for each time that it is named.
 pub fn blobs(event: &Event) -> Vec<Hash> {
-    let content = match event {
-        Event::PromptSubmitted(e) => &e.content,
-        Event::ToolFinished(e) => &e.result.content,
+    let (content, spilled) = match event {
+        Event::PromptSubmitted(e) => (&e.content, None),
+        Event::ToolFinished(e) => (&e.result.content, e.result.spilled.as_ref()),
         _ => return Vec::new(),
     };
     let hash = |content: &Content| match content {
         Content::Image(image) => Some(image.hash),
         Content::Text { .. } => None,
     };
-    content.iter().filter_map(hash).collect()
+    content.iter().filter_map(hash).chain(spilled.map(|blob| blob.hash)).collect()
 }
 
 /// The session that a log goes on from, and where, when this is the first entry of a fork. Read from

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     budget::Limit,
     event::{LimitNeared, PromptCut},
-    message::{CallId, ToolCall, ToolResult},
+    message::{BlobRef, CallId, ToolCall, ToolResult},
     prompt::CallResult,
 };
 
@@ -28,6 +28,8 @@ pub const IMAGE_NOT_TAKEN: &str = "[image: this model can't be shown any]";
 pub const NO_REPLY: &str = "[no reply]";
 /// Stands, in a result that can't hold pictures, for one that follows.
 pub const IMAGE_FOLLOWS: &str = "[image: in the next message]";
+/// The name of the tool that reads what was too long for a result.
+pub const OPEN_RESULT: &str = "open_result";
 /// Told for a call that was cancelled.
 pub const CANCELLED: &str = "Cancelled by the user.";
 /// Told for a call that was cancelled while it ran and may have done something by then.
@@ -95,6 +97,25 @@ pub fn timed_out(timeout_ms: u64) -> String {
 /// Told for a call that was running when the turn's time was over.
 pub fn out_of_time() -> String {
     "Failed: the time of this turn was over while it ran, and it was ended.".to_owned()
+}
+
+/// Follows what is shown of a result whose whole text is kept elsewhere.
+pub fn spilled(call: &CallId, all: &BlobRef) -> String {
+    let BlobRef { size_bytes, lines, .. } = all;
+    format!(
+        "[This result has {size_bytes} bytes in {lines} lines, of which the beginning and the end \
+         are shown. {OPEN_RESULT} reads the rest: {{\"call\": \"{call}\", \"from_line\": 1}}]"
+    )
+}
+
+/// Follows what is shown of a result whose rest could not be kept.
+pub fn not_spilled(why: &str) -> String {
+    format!("[The rest of this result could not be kept: {why}]")
+}
+
+/// What a call that was ended had written until then.
+pub fn written_until_then(why: &str, output: &str) -> String {
+    format!("{why} What it had written until then:\n{output}")
 }
 
 /// Told when no tool has the name.

@@ -262,7 +262,8 @@ impl Driver {
         let invocation = self.invocation(&started, arguments);
         match self.tools.get(&started.name) {
             Some(tool) => {
-                run_tool(tool.clone(), started, invocation, self.setup.mask.clone(), signal).boxed()
+                let (mask, spills) = (self.setup.mask.clone(), self.setup.spills());
+                run_tool(tool.clone(), started, invocation, mask, signal, spills).boxed()
             }
             // Judged, or even started, by an earlier process, whose agent still had it.
             None => {
@@ -514,7 +515,9 @@ impl Driver {
         match probed {
             None => {}
             Some(Probed::Done(result)) => {
-                let result = for_the_log(result, &self.setup.mask);
+                let result =
+                    for_the_log(result, call, &self.setup.mask, self.setup.spills().as_deref())
+                        .await;
                 self.record(finished(&started, How::Ok, result));
             }
             Some(Probed::Pending(job)) => self.deferred(started.call, started.name, job),

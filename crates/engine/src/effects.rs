@@ -6,13 +6,17 @@ use std::{borrow::Cow, collections::VecDeque, panic::AssertUnwindSafe, sync::Arc
 use futures_util::{FutureExt, StreamExt};
 use inspan_core::{
     arguments,
+    blobs::Blobs,
     budget::{
-        EVIDENCE_BYTES_MAX, JSON_DEPTH_MAX, RESULT_BYTES_MAX, RESULT_PIECES_MAX, tokens_estimate,
+        EVIDENCE_BYTES_MAX, JSON_DEPTH_MAX, RESULT_BYTES_MAX, RESULT_PIECES_MAX, SPILLED_BYTES_MAX,
+        tokens_estimate,
     },
     decide::Abort,
     event::{ToolFinished, ToolStarted},
     mask::Mask,
-    message::{Content, How, ReplyPart, ReplyStop, ResultState, ToolResult, Usage},
+    message::{
+        BlobRef, CallId, Content, How, ReplyPart, ReplyStop, ResultState, ToolResult, Usage,
+    },
     provider::{ErrorClass, ModelError, ModelEvent, Provider, ReplyBuilder, Request},
     tool::{Invocation, Tool, ToolError},
     words,
@@ -21,7 +25,10 @@ use serde_json::Value;
 use tokio::{sync::watch, task::yield_now, time::Instant};
 
 use crate::{
-    tools::cap,
+    tools::{
+        cap::{self, Written},
+        open_result,
+    },
     updates::{Tell, UPDATES_WAITING_MAX, Update},
 };
 
@@ -191,12 +198,15 @@ pub(crate) fn usage_estimated(
 pub(crate) async fn run_tool(
     tool: Arc<dyn Tool>,
     started: ToolStarted,
-    invocation: Invocation,
+    mut invocation: Invocation,
     mask: Mask,
     mut signal: AbortSignal,
+    spills: Option<Arc<dyn Blobs>>,
 ) -> Done {
     let began = Instant::now();
     let limit_ms = tool.spec().timeout_ms_max;
+    let written = Written::default();
+    invocation.shared.insert(written.clone());
     let run = AssertUnwindSafe(async { tool.run(invocation).await }).catch_unwind();
     let timed = tokio::time::timeout(Duration::from_millis(limit_ms), run);
     let is_harmless = started.repeat.is_repeatable();
@@ -210,18 +220,19 @@ pub(crate) async fn run_tool(
         Ok(Ok(Ok(Ok(result)))) => (How::Ok, result),
         Ok(Ok(Ok(Err(error)))) => (How::Failed, failed(error)),
         Ok(Ok(Err(_))) => (How::Failed, ToolResult::text("Failed: the tool itself broke down.")),
-        Ok(Err(_)) => (How::TimedOut, ToolResult::text(words::timed_out(limit_ms))),
+        Ok(Err(_)) => (How::TimedOut, with(&words::timed_out(limit_ms), written, &mask).await),
         Err(Abort::Cancelled) => {
             let text = if is_harmless { words::CANCELLED } else { words::CANCELLED_IN_THE_MIDDLE };
-            (How::Cancelled, ToolResult::text(text))
+            (How::Cancelled, with(text, written, &mask).await)
         }
-        Err(Abort::OutOfTime) => (How::TimedOut, ToolResult::text(words::out_of_time())),
+        Err(Abort::OutOfTime) => (How::TimedOut, with(&words::out_of_time(), written, &mask).await),
     };
+    let result = for_the_log(result, &started.call, &mask, spills.as_deref()).await;
     Done::Tool(ToolFinished {
         call: started.call,
         name: started.name,
         how,
-        result: for_the_log(result, &mask),
+        result,
         labels: started.effects.labels(),
         ms: elapsed_ms(began),
     })
@@ -233,21 +244,55 @@ pub(crate) fn failed(error: ToolError) -> ToolResult {
     ToolResult { evidence: error.evidence, ..ToolResult::text(text) }
 }
 
-/// A result as it may be kept: secrets masked, text and evidence within their limits.
-pub(crate) fn for_the_log(mut result: ToolResult, mask: &Mask) -> ToolResult {
-    let pieces = result.content.len();
-    result.content.truncate(RESULT_PIECES_MAX);
-    let mut room = RESULT_BYTES_MAX;
-    for content in &mut result.content {
-        if let Content::Text { text } = content {
-            *text = cap::for_the_log(text, room, mask);
-            room = room.saturating_sub(text.len());
+/// Why a call was ended, with what it had written until then.
+async fn with(why: &str, written: Written, mask: &Mask) -> ToolResult {
+    match written.into_text(mask).await {
+        output if output.is_empty() => ToolResult::text(why),
+        output => ToolResult::text(words::written_until_then(why, &output)),
+    }
+}
+
+/// A result as it may be kept: secrets masked, text and evidence within their limits. Where there
+/// is a place for `spills`, the whole text of a long one is there, durably, when this returns.
+pub(crate) async fn for_the_log(
+    mut result: ToolResult,
+    call: &CallId,
+    mask: &Mask,
+    spills: Option<&dyn Blobs>,
+) -> ToolResult {
+    let Some(spills) = spills.filter(|_| !fits(&result.content)) else {
+        if fits(&result.content) {
+            return within_limits(result, mask);
         }
-    }
-    if pieces > RESULT_PIECES_MAX {
-        let left_out = pieces - RESULT_PIECES_MAX;
-        result.content.push(Content::text(format!("[{left_out} more pieces left out here]")));
-    }
+        let mask = mask.clone();
+        return cap::aside(move || within_limits(result, &mask)).await;
+    };
+    let (content, masked) = (std::mem::take(&mut result.content), mask.clone());
+    let (content, whole) = cap::aside(move || {
+        let whole = ToolResult { content, ..ToolResult::default() };
+        let text = cap::for_the_log(&whole.to_text(), SPILLED_BYTES_MAX, &masked);
+        (capped(whole.content, RESULT_BYTES_MAX - SPILL_NOTE_BYTES_MAX, &masked), text)
+    })
+    .await;
+    result = within_limits(ToolResult { content, ..result }, mask);
+    let (size_bytes, lines) = (whole.len() as u64, open_result::lines(&whole).count() as u64);
+    let note = match spills.put(whole.into_bytes().into()).await {
+        Ok(hash) => {
+            let spilled = BlobRef { hash, size_bytes, lines };
+            let note = words::spilled(call, &spilled);
+            result.spilled = Some(spilled);
+            note
+        }
+        Err(error) => words::not_spilled(&mask.text(&error.to_string())),
+    };
+    result.content.push(Content::text(note));
+    result
+}
+
+/// A result as it may be kept where the rest of a long one is not: secrets masked, text and evidence
+/// within their limits.
+pub(crate) fn within_limits(mut result: ToolResult, mask: &Mask) -> ToolResult {
+    result.content = capped(result.content, RESULT_BYTES_MAX, mask);
     result.evidence = result.evidence.map(|evidence| evidence_for_the_log(evidence, mask));
     match &mut result.state {
         ResultState::Accepted(job) => *job = mask.text(job).into_owned(),
@@ -255,6 +300,36 @@ pub(crate) fn for_the_log(mut result: ToolResult, mask: &Mask) -> ToolResult {
         ResultState::Finished => {}
     }
     result
+}
+
+/// Bytes kept free for the words about what was spilled.
+const SPILL_NOTE_BYTES_MAX: usize = 1024;
+
+/// Whether the model can read all of it.
+fn fits(content: &[Content]) -> bool {
+    let bytes = content.iter().map(|content| match content {
+        Content::Text { text } => text.len(),
+        Content::Image(_) => 0,
+    });
+    content.len() <= RESULT_PIECES_MAX && bytes.sum::<usize>() <= RESULT_BYTES_MAX
+}
+
+/// The content masked, with `bytes_max` bytes of text at most.
+fn capped(mut content: Vec<Content>, bytes_max: usize, mask: &Mask) -> Vec<Content> {
+    let pieces = content.len();
+    content.truncate(RESULT_PIECES_MAX);
+    let mut room = bytes_max;
+    for content in &mut content {
+        if let Content::Text { text } = content {
+            *text = cap::for_the_log(text, room, mask);
+            room = room.saturating_sub(text.len());
+        }
+    }
+    if pieces > RESULT_PIECES_MAX {
+        let left_out = pieces - RESULT_PIECES_MAX;
+        content.push(Content::text(format!("[{left_out} more pieces left out here]")));
+    }
+    content
 }
 
 fn evidence_for_the_log(evidence: Value, mask: &Mask) -> Value {

@@ -17,7 +17,7 @@ use inspan_core::{
 
 use crate::{
     clock::Clock,
-    effects::{failed, for_the_log},
+    effects::{failed, within_limits},
     session::{fold, fold_to},
 };
 
@@ -180,7 +180,7 @@ pub(crate) fn delivered(
         Ok(result) => (How::Ok, result),
         Err(error) => (How::Failed, failed(error)),
     };
-    let result = for_the_log(result, mask);
+    let result = within_limits(result, mask);
     Ok(ToolFinished { call: call.clone(), name, how, result, labels, ms: 0 }.into())
 }
 

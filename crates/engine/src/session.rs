@@ -25,6 +25,7 @@ use tokio::{
 use crate::{
     clock::Clock,
     driver::{Driver, Start},
+    tools::open_result::OpenResult,
     updates::{UPDATES_WAITING_MAX, Update, Updates},
 };
 
@@ -38,6 +39,9 @@ pub struct Setup {
     pub store: Arc<dyn Store>,
     /// Where pictures are kept; without it they are told as lost.
     pub blobs: Option<Arc<dyn Blobs>>,
+    /// Whether the whole of a result that is too long for the log is kept there, too. The tools then
+    /// get [`OpenResult`], with which the model reads it.
+    pub keeps_results: bool,
     /// The model.
     pub provider: Arc<dyn Provider>,
     /// Who answers in the model's place when its server fails for good, one after the other.
@@ -70,11 +74,19 @@ pub struct Fallback {
 }
 
 impl Setup {
+    /// Where the whole of a long result goes.
+    pub(crate) fn spills(&self) -> Option<Arc<dyn Blobs>> {
+        self.blobs.clone().filter(|_| self.keeps_results)
+    }
+
     /// Fills in tools, gates and fallbacks.
     ///
     /// # Errors
     /// When two tools have one name.
     fn resolve(&mut self) -> Result<(), SessionError> {
+        if let (Some(blobs), false) = (self.spills(), self.tools.is_empty()) {
+            self.tools.push(Arc::new(OpenResult::new(self.store.clone(), blobs)));
+        }
         let mut specs: Vec<_> = self.tools.iter().map(|tool| tool.spec()).collect();
         specs.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(pair) = specs.windows(2).find(|pair| pair[0].name == pair[1].name) {

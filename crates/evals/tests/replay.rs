@@ -30,6 +30,7 @@ async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec
     let setup = Setup {
         store: Arc::new(Memory::new()),
         blobs: None,
+        keeps_results: false,
         provider,
         fallbacks: Vec::new(),
         tools: tools::builtin("echo").into_iter().collect(),

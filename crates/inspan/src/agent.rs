@@ -49,6 +49,8 @@ pub struct Agent {
     limits: Limits,
     store: Arc<dyn Store>,
     blobs: Option<Arc<dyn Blobs>>,
+    /// Keeps pictures where neither the program nor the store has a place for them.
+    pictures: Memory,
     shared: Shared,
     mask: Mask,
     asker: Option<Asker>,
@@ -86,6 +88,7 @@ impl Agent {
             limits: Limits::call(),
             store: Arc::new(Memory::keeping(SESSIONS_KEPT_MAX)),
             blobs: None,
+            pictures: Memory::keeping(0),
             shared: Shared::default(),
             mask: Mask::default(),
             asker: None,
@@ -162,9 +165,10 @@ impl Agent {
         self
     }
 
-    /// Where pictures and results that are too long for the log are kept. If not set, where the
-    /// store says ([`Store::blobs`]): in memory for one in memory, in a folder beside the file for
-    /// SQLite.
+    /// Where pictures, and results that are too long for the log, are kept. The model can then read
+    /// such a result in pages: its tools get one more, `open_result`. If not set, where the store
+    /// says ([`Store::blobs`]), which is a folder beside the file for SQLite; else pictures are kept
+    /// in memory, and of long results only the beginning and the end.
     pub fn blobs(mut self, blobs: impl Blobs + 'static) -> Self {
         self.blobs = Some(Arc::new(blobs));
         self
@@ -266,9 +270,11 @@ impl Agent {
             path: String::new(),
             hash: Hash::of(&[self.name.as_bytes(), self.system.as_bytes()]),
         };
+        let kept = self.blobs.clone().or_else(|| self.store.blobs());
         Setup {
             store: self.store.clone(),
-            blobs: self.blobs.clone().or_else(|| self.store.blobs()),
+            keeps_results: kept.is_some(),
+            blobs: Some(kept.unwrap_or_else(|| Arc::new(self.pictures.clone()))),
             provider: self.provider.clone(),
             fallbacks: Vec::new(),
             tools: self.tools.clone(),

@@ -171,6 +171,7 @@ fn results() {
         content: vec![Content::text("saved"), image(Hash::default(), "image/png")],
         evidence: Some(json!({"exit_status": 0, "a": 1})),
         state: ResultState::Accepted("job7".into()),
+        spilled: None,
     };
     check(
         &user(

@@ -439,7 +439,7 @@ fn tool_finished((call, content, how): (CallId, Vec<Content>, How)) -> Event {
         call,
         name: String::new(),
         how,
-        result: ToolResult { content, evidence: None, state },
+        result: ToolResult { content, state, ..ToolResult::default() },
         labels: Labels::default(),
         ms: u64::MAX,
     }

@@ -84,7 +84,7 @@ fn sessions_are_listed_and_shown() {
     assert_eq!(
         steps[2..],
         [
-            "with      anthropic://claude-scripted as agent parrot, tools: echo",
+            "with      anthropic://claude-scripted as agent parrot, tools: echo, open_result",
             "prompt    Echo hi.",
             "model     → echo{\"text\":\"hi\"}  10+5 tokens TIME",
             "tool      echo: hi  ok TIME",

@@ -1,8 +1,15 @@
 //! The output of a program in bounded memory: its beginning and its end, whatever lies between.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use inspan_core::mask::Mask;
+use inspan_core::{
+    budget::{RESULT_BYTES_MAX, SPILLED_BYTES_MAX},
+    mask::Mask,
+};
 
 /// Bytes that the line about what was left out may take.
 const NOTE_BYTES_MAX: usize = 64;
@@ -11,15 +18,87 @@ const NOTE_BYTES_MAX: usize = 64;
 /// still whole when it is masked.
 const EDGE_BYTES: usize = 4 * 1024;
 
+/// Bytes of the end of a call's error output that are kept.
+const ERROR_BYTES_MAX: usize = 4 * 1024;
+
 /// The text of a result as it is kept: masked, of at most `bytes_max` bytes.
 pub(crate) fn for_the_log(text: &str, bytes_max: usize, mask: &Mask) -> String {
     if text.len() <= bytes_max {
         return mask.text(text).into_owned();
     }
-    let half = bytes_max / 2;
-    let mut capped = Capped::new(half, half.saturating_sub(NOTE_BYTES_MAX));
+    let mut capped = Capped::ends(bytes_max);
     capped.push(text.as_bytes());
     capped.into_text(mask)
+}
+
+/// Does work that takes time for a long text where it holds up nobody.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and this with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// What a call has written so far. It is kept outside of the call's future, which may be dropped in
+/// the middle. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Written(Arc<Mutex<Both>>);
+
+#[derive(Debug)]
+struct Both {
+    output: Capped,
+    errors: Capped,
+}
+
+impl Default for Written {
+    fn default() -> Self {
+        let output = Capped::ends(SPILLED_BYTES_MAX);
+        Self(Arc::new(Mutex::new(Both { output, errors: Capped::end(ERROR_BYTES_MAX) })))
+    }
+}
+
+impl Written {
+    /// No code of ours panics while it holds the lock, so a poisoned one is as good as any.
+    fn both(&self) -> MutexGuard<'_, Both> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next bytes of the output.
+    #[cfg(feature = "command")]
+    pub(super) fn push_output(&self, bytes: &[u8]) {
+        self.both().output.push(bytes);
+    }
+
+    /// Takes the next bytes of the error output.
+    #[cfg(feature = "command")]
+    pub(super) fn push_errors(&self, bytes: &[u8]) {
+        self.both().errors.push(bytes);
+    }
+
+    /// Takes out what was written: the output and the end of the error output.
+    pub(super) fn take(&self) -> (Capped, Capped) {
+        let Both { output, errors } = mem::take(&mut *self.both());
+        (output, errors)
+    }
+
+    /// What was written, masked; empty when it was nothing.
+    pub(crate) async fn into_text(self, mask: &Mask) -> String {
+        let (output, errors) = self.take();
+        let (output, errors) = (output.into_text_aside(mask).await, errors.into_text(mask));
+        let texts = [output.trim_end(), errors.trim_end()];
+        let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        texts.join("\n")
+    }
+}
+
+impl Default for Both {
+    fn default() -> Self {
+        Self { output: Capped::end(0), errors: Capped::end(0) }
+    }
 }
 
 /// Bytes as they come, of which the first and the last are kept.
@@ -33,6 +112,17 @@ pub(super) struct Capped {
 }
 
 impl Capped {
+    /// Keeps the beginning and the end, which make a text of at most `bytes_max` bytes.
+    fn ends(bytes_max: usize) -> Self {
+        let half = bytes_max / 2;
+        Self::new(half, half.saturating_sub(NOTE_BYTES_MAX))
+    }
+
+    /// Keeps the last `bytes_max` bytes only.
+    fn end(bytes_max: usize) -> Self {
+        Self::new(0, bytes_max)
+    }
+
     fn new(head_max: usize, tail_max: usize) -> Self {
         Self { head_max, tail_max, head: Vec::new(), tail: VecDeque::new(), total: 0 }
     }
@@ -47,6 +137,15 @@ impl Capped {
         let over = (self.tail.len() + tail.len()).saturating_sub(self.tail_kept());
         self.tail.drain(..over);
         self.tail.extend(tail);
+    }
+
+    /// [`Capped::into_text`], which takes time when it is long.
+    pub(super) async fn into_text_aside(self, mask: &Mask) -> String {
+        if self.total <= RESULT_BYTES_MAX as u64 {
+            return self.into_text(mask);
+        }
+        let mask = mask.clone();
+        aside(move || self.into_text(&mask)).await
     }
 
     /// The masked text, in which a line says how many bytes were left out, if any were. A byte
@@ -84,17 +183,6 @@ impl Capped {
 /// What the output of a program needs.
 #[cfg(feature = "command")]
 impl Capped {
-    /// Keeps the beginning and the end, as many bytes as a result may have.
-    pub(super) fn ends() -> Self {
-        let half = inspan_core::budget::RESULT_BYTES_MAX / 2;
-        Self::new(half, half - NOTE_BYTES_MAX)
-    }
-
-    /// Keeps the last `bytes_max` bytes only.
-    pub(super) fn end(bytes_max: usize) -> Self {
-        Self::new(0, bytes_max)
-    }
-
     /// Whether more came than is kept.
     pub(super) fn is_cut(&self) -> bool {
         self.total > (self.head_max + self.tail_max) as u64
@@ -142,9 +230,11 @@ fn without_cut_start(bytes: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use inspan_core::budget::RESULT_BYTES_MAX;
-
     use super::*;
+
+    fn ends() -> Capped {
+        Capped::ends(RESULT_BYTES_MAX)
+    }
 
     fn capped(mut capped: Capped, bytes: &[u8], chunk: usize) -> Capped {
         bytes.chunks(chunk).for_each(|chunk| capped.push(chunk));
@@ -152,7 +242,7 @@ mod tests {
     }
 
     fn text(bytes: &[u8], chunk: usize) -> String {
-        capped(Capped::ends(), bytes, chunk).into_text(&Mask::default())
+        capped(ends(), bytes, chunk).into_text(&Mask::default())
     }
 
     #[test]
@@ -160,13 +250,13 @@ mod tests {
         assert_eq!(text(b"", 1), "");
         assert_eq!(text("größe\n".as_bytes(), 1), "größe\n");
         assert_eq!(text(b"a\xff\xfeb", 3), "a\u{fffd}\u{fffd}b");
-        let full = "x".repeat(Capped::ends().head_max + Capped::ends().tail_max);
+        let full = "x".repeat(ends().head_max + ends().tail_max);
         assert_eq!(text(full.as_bytes(), 1000), full);
     }
 
     #[test]
     fn long_output_keeps_head_and_tail() {
-        let (head_max, tail_max) = (Capped::ends().head_max, Capped::ends().tail_max);
+        let (head_max, tail_max) = (ends().head_max, ends().tail_max);
         for chunk in [1, 7, 4096, 1 << 20] {
             let bytes = [vec![b'a'; 100_000], vec![b'b'; 100_000]].concat();
             let left_out = 200_000 - head_max - tail_max;
@@ -202,14 +292,14 @@ mod tests {
     #[test]
     fn a_secret_at_an_edge_is_masked_whole() {
         let mask = Mask::new(["s3cret-s3cret-s3cret".to_owned()]);
-        let (head_max, tail_max) = (Capped::ends().head_max, Capped::ends().tail_max);
+        let (head_max, tail_max) = (ends().head_max, ends().tail_max);
         for shift in 0..24 {
             let mut bytes = vec![b'.'; 200_000];
             let tail_at = bytes.len() - tail_max - shift;
             for at in [head_max - shift, head_max + EDGE_BYTES - shift, tail_at] {
                 bytes[at..at + 20].copy_from_slice(b"s3cret-s3cret-s3cret");
             }
-            let text = capped(Capped::ends(), &bytes, 4096).into_text(&mask);
+            let text = capped(ends(), &bytes, 4096).into_text(&mask);
             assert!(!text.contains("3c") && !text.contains("et"), "shift {shift}");
         }
     }

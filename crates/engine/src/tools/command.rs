@@ -10,7 +10,7 @@ use std::{
 };
 
 use inspan_core::{
-    budget::RESULT_BYTES_MAX,
+    budget::SPILLED_BYTES_MAX,
     effects::Repeat,
     gate::BoxFuture,
     mask::Mask,
@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 pub use super::reap::reap;
 
 use super::{
-    cap::Capped,
+    cap::{Capped, Written},
     process::{self, Ended, Program},
 };
 
@@ -128,16 +128,17 @@ impl Tool for CommandTool {
 
 impl Command {
     async fn run(&self, call: &Invocation) -> Result<ToolResult, ToolError> {
-        let ended = self.start(&self.argv, call).await.map_err(|error| {
+        let written = call.shared.get::<Written>().cloned().unwrap_or_default();
+        let ended = self.start(&self.argv, call, &written).await.map_err(|error| {
             let program = self.argv.first().map_or("", String::as_str);
             let folder = self.folder.display();
             ToolError::new(format!("`{program}` can't be run in {folder}: {error}"))
         })?;
         if !ended.status.success() {
-            return Err(self.failure(ended));
+            return Err(self.failure(ended).await);
         }
         match self.output {
-            Output::Text => Ok(ToolResult::text(ended.output.into_text(&self.mask))),
+            Output::Text => Ok(ToolResult::text(ended.output.into_text_aside(&self.mask).await)),
             Output::Json => self.result_of_json(ended.output).map_err(|wrong| {
                 ToolError::new(format!(
                     "the program's output is not the JSON object that was agreed on: {wrong}"
@@ -149,7 +150,8 @@ impl Command {
     /// Asks the probe; `None` when it can't be asked or its answer is no answer.
     async fn ask(&self, call: &Invocation) -> Option<Probed> {
         let limit = Duration::from_millis(self.spec.timeout_ms_max);
-        let asked = self.start(self.probe.as_deref()?, call);
+        let written = Written::default();
+        let asked = self.start(self.probe.as_deref()?, call, &written);
         let ended = tokio::time::timeout(limit, asked).await.ok()?.ok()?;
         if !ended.status.success() {
             return None;
@@ -169,14 +171,19 @@ impl Command {
         }
     }
 
-    async fn start(&self, argv: &[String], call: &Invocation) -> io::Result<Ended> {
-        process::run(Program {
+    async fn start(
+        &self,
+        argv: &[String],
+        call: &Invocation,
+        written: &Written,
+    ) -> io::Result<Ended> {
+        let program = Program {
             argv,
             folder: &self.folder,
             environment: self.environment_of(call),
             input: call.arguments.to_string().into_bytes(),
-        })
-        .await
+        };
+        process::run(program, written).await
     }
 
     fn environment_of(&self, call: &Invocation) -> Vec<(OsString, OsString)> {
@@ -191,11 +198,11 @@ impl Command {
     }
 
     /// A failed run in words: how it ended, and the end of what it said about it.
-    fn failure(&self, ended: Ended) -> ToolError {
+    async fn failure(&self, ended: Ended) -> ToolError {
         let (how, evidence) = ending(ended.status);
         let errors = ended.errors.into_text(&self.mask);
         let said = match errors.trim() {
-            "" => ended.output.into_text(&self.mask),
+            "" => ended.output.into_text_aside(&self.mask).await,
             _ => errors,
         };
         let message = match said.trim() {
@@ -207,7 +214,7 @@ impl Command {
 
     fn result_of_json(&self, output: Capped) -> Result<ToolResult, String> {
         if output.is_cut() {
-            return Err(format!("it is longer than {RESULT_BYTES_MAX} bytes"));
+            return Err(format!("it is longer than {SPILLED_BYTES_MAX} bytes"));
         }
         let value = serde_json::from_slice(&output.into_bytes()).map_err(|e| e.to_string())?;
         let Value::Object(mut fields) = masked(&self.mask, value) else {
@@ -225,7 +232,7 @@ impl Command {
             Some(name) => {
                 Err(format!("`{name}` is not known; there are `content`, `evidence` and `state`"))
             }
-            None => Ok(ToolResult { content, evidence, state }),
+            None => Ok(ToolResult { content, evidence, state, spilled: None }),
         }
     }
 }

@@ -11,13 +11,10 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
-    process::{Child, ChildStdin, Command},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
 };
 
-use super::cap::Capped;
-
-/// Bytes of the end of standard error that are kept.
-const ERROR_BYTES_MAX: usize = 4 * 1024;
+use super::cap::{Capped, Written};
 
 /// Bytes that are still read from a pipe after the program has ended: no pipe holds more, so a
 /// process it left behind can't keep the call from returning by writing on.
@@ -42,24 +39,25 @@ pub(super) struct Ended {
     pub errors: Capped,
 }
 
-/// Runs a program until it ends by itself. Dropping the future kills its process group.
+/// Runs a program until it ends by itself. Dropping the future kills its process group; what it had
+/// written by then is in `written`.
 ///
 /// The end is the exit of the program, not the end of its output: a process that it left behind
 /// may hold the pipes open for ever.
-pub(super) async fn run(program: Program<'_>) -> io::Result<Ended> {
+pub(super) async fn run(program: Program<'_>, written: &Written) -> io::Result<Ended> {
     let mut running = Running::start(&program)?;
-    let (Some(stdin), Some(mut stdout), Some(mut stderr)) =
+    let (Some(stdin), Some(stdout), Some(stderr)) =
         (running.0.stdin.take(), running.0.stdout.take(), running.0.stderr.take())
     else {
         return Err(io::Error::other("the pipes to the program are missing"));
     };
-    let (mut output, mut errors) = (Capped::ends(), Capped::end(ERROR_BYTES_MAX));
+    let mut pipes = Pipes { stdout, stderr, written };
     let status = {
         let talk = async {
             tokio::join!(
                 feed(stdin, &program.input),
-                fill(&mut output, &mut stdout),
-                fill(&mut errors, &mut stderr)
+                fill(|bytes| written.push_output(bytes), &mut pipes.stdout),
+                fill(|bytes| written.push_errors(bytes), &mut pipes.stderr)
             )
         };
         tokio::select! {
@@ -67,9 +65,23 @@ pub(super) async fn run(program: Program<'_>) -> io::Result<Ended> {
             _ = talk => running.0.wait().await?,
         }
     };
-    fill_with_rest(&mut output, &stdout);
-    fill_with_rest(&mut errors, &stderr);
+    drop(pipes);
+    let (output, errors) = written.take();
     Ok(Ended { status, output, errors })
+}
+
+/// Where a program writes. What they hold when this is dropped is read before they are closed.
+struct Pipes<'a> {
+    stdout: ChildStdout,
+    stderr: ChildStderr,
+    written: &'a Written,
+}
+
+impl Drop for Pipes<'_> {
+    fn drop(&mut self) {
+        fill_with_rest(|bytes| self.written.push_output(bytes), &self.stdout);
+        fill_with_rest(|bytes| self.written.push_errors(bytes), &self.stderr);
+    }
 }
 
 /// A child that leads its own process group, which is killed with it when this is dropped before
@@ -112,21 +124,21 @@ async fn feed(mut stdin: ChildStdin, input: &[u8]) {
     let _ = stdin.write_all(input).await;
 }
 
-async fn fill(capped: &mut Capped, from: &mut (impl AsyncRead + Unpin)) {
+async fn fill(push: impl Fn(&[u8]), from: &mut (impl AsyncRead + Unpin)) {
     let mut buffer = [0; 8 * 1024];
     // An error here is the end of the output, as the program's exit will tell.
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
-        capped.push(&buffer[..count]);
+        push(&buffer[..count]);
     }
 }
 
 /// Reads what a pipe holds now. Asks the system directly: the pipe does not block, and tokio may
 /// not have heard yet that it is readable.
-fn fill_with_rest(capped: &mut Capped, from: &impl AsFd) {
+fn fill_with_rest(push: impl Fn(&[u8]), from: &impl AsFd) {
     let mut buffer = [0; 8 * 1024];
     let mut left = LEFT_BYTES_MAX;
     while let Ok(count @ 1..) = rustix::io::retry_on_intr(|| rustix::io::read(from, &mut buffer)) {
-        capped.push(&buffer[..count]);
+        push(&buffer[..count]);
         left = left.saturating_sub(count);
         if left == 0 {
             break;

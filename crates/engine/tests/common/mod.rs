@@ -192,6 +192,7 @@ impl World {
         let setup = Setup {
             store,
             blobs: None,
+            keeps_results: false,
             provider: model.clone(),
             fallbacks: Vec::new(),
             tools: Vec::new(),

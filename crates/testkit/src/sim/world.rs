@@ -336,14 +336,14 @@ impl World {
             self.deferred.insert(started.key.clone(), id.clone());
             let probe_after_ms = self.rng.bool().then_some(5_000);
             let state = ResultState::Later(Job { id, probe_after_ms });
-            return ToolResult { content, evidence: None, state };
+            return ToolResult { content, state, ..ToolResult::default() };
         }
         if job {
             self.jobs.push((started.call.clone(), started.name.clone()));
             let state = ResultState::Accepted(format!("job of {}", started.call));
-            return ToolResult { content, evidence: None, state };
+            return ToolResult { content, state, ..ToolResult::default() };
         }
-        ToolResult { content, evidence: Some(json!({"n": n})), state: ResultState::Finished }
+        ToolResult { content, evidence: Some(json!({"n": n})), ..ToolResult::default() }
     }
 
     /// The effect of a tool has happened.

@@ -142,9 +142,9 @@ async fn large_input_and_output_pass_at_once() {
 async fn long_output_is_cut_in_the_middle() {
     let script = "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last";
     let text = run_text(script).await.unwrap().to_text();
-    assert!(text.len() <= RESULT_BYTES_MAX);
+    assert!(text.len() <= SPILLED_BYTES_MAX);
     assert!(text.starts_with("first\nxxx") && text.ends_with("xxx\nlast\n"));
-    assert!(text.contains("x\n[99934540 bytes left out here]\nx"), "{}", text.len());
+    assert!(text.contains("x\n[83222860 bytes left out here]\nx"), "{}", text.len());
 }
 
 #[tokio::test]
@@ -217,6 +217,7 @@ async fn json_output_gives_content_evidence_and_state() {
                 content: texts(&["a", "[masked]"]),
                 evidence: Some(json!({ "k": ["[masked]", 1] })),
                 state: ResultState::Accepted("job-7".to_owned()),
+                spilled: None,
             }),
         ),
         (
@@ -244,9 +245,9 @@ async fn json_output_gives_content_evidence_and_state() {
         let command = Command { output: Output::Json, ..shell(&folder, "cat output") };
         assert_eq!(run(command).await, expected, "{output}");
     }
-    let script = "head -c 70000 /dev/zero";
+    let script = "head -c 17000000 /dev/zero";
     let command = Command { output: Output::Json, ..shell(&folder, script) };
-    assert_eq!(run(command).await, wrong("it is longer than 65536 bytes"));
+    assert_eq!(run(command).await, wrong("it is longer than 16777216 bytes"));
 }
 
 #[tokio::test]
