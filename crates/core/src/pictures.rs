@@ -28,6 +28,16 @@ impl Default for PictureLimits {
     }
 }
 
+/// Makes pictures smaller.
+pub trait Fit: Send + Sync {
+    /// The picture within `limits`, of the same type; `None` when it is within them as it is. The
+    /// same bytes and limits always give the same bytes. Takes time: not for an async task.
+    ///
+    /// # Errors
+    /// Why it can't be shown, in words for the model.
+    fn fit(&self, bytes: &[u8], limits: &PictureLimits) -> Result<Option<Vec<u8>>, String>;
+}
+
 /// The pictures to leave out of a request with these messages, which may hold `count_max`: those
 /// that were last shown longest ago. Where any must go, half of `count_max` stays, so that the
 /// request is rendered anew once in many pictures, not with each. Empty when all may stay.

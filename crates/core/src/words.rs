@@ -217,6 +217,11 @@ pub fn waits_for_job(call: &ToolCall, job: &str) -> String {
     format!("{} ({}) waits for its job {job}", call.name, call.id)
 }
 
+/// Stands for a picture that can't be sent.
+pub fn image_unfit(why: &str) -> String {
+    format!("[image can't be shown: {why}]")
+}
+
 /// Introduces a picture that belongs to a result before it.
 pub fn image_of(call: &CallId) -> String {
     format!("[image from the result of {call}]")
