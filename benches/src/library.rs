@@ -92,6 +92,7 @@ fn setup(store: Arc<dyn Store>, url: &str, repeat: Repeat) -> Result<Setup, Box<
     Ok(Setup {
         store,
         blobs: None,
+        pictures: None,
         keeps_results: false,
         provider: connect("here://bench", &[server], None)?,
         fallbacks: Vec::new(),

@@ -97,6 +97,9 @@ pub(crate) enum Command {
 pub(crate) struct RunArgs {
     /// What to say; `-` reads standard input
     pub prompt: String,
+    /// Show this picture with it: PNG, JPEG, GIF or WebP; may be given more than once
+    #[arg(long, value_name = "FILE")]
+    pub image: Vec<PathBuf>,
     /// Say it in this session, or the one whose identifier begins so
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,

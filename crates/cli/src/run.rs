@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::Write,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,7 +12,7 @@ use inspan_core::{
     Entry, Event, State,
     event::{PermissionAsked, Stop, TurnEnded},
     gate::{AnsweredBy, Asking},
-    message::{Content, Labels},
+    message::{Content, ImageRef, Labels},
     store::{SessionFilter, SessionId, Store, StoreError},
     turn::CallStatus,
 };
@@ -19,6 +20,7 @@ use inspan_engine::{
     Command, Session, SessionError, Setup, SystemClock, Update, clock::Clock,
     session::log as log_of,
 };
+use inspan_pictures::media_type;
 use uuid::Uuid;
 
 use crate::{
@@ -42,6 +44,7 @@ const INTERRUPTED_LOOKED_AT_MAX: usize = 200;
 /// `inspan run`.
 pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
     let prompt = prompt_of(&args.prompt)?;
+    let pictures = pictures(&args.image)?;
     let config = Config::load(&home.folder, home.environment.clone())?;
     let store = home.store().await?;
     let record = args.drive.record.as_deref().map(Record::beside).transpose()?;
@@ -59,15 +62,16 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
     let Prepared { setup, notices } = prepare(home, &config, store, &args.drive, state)?;
     let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
     turn.tell(&notices);
+    let content = content(pictures, prompt, &setup).await?;
     match before {
         Some((id, before)) => {
             let (session, ended) = Session::resume(setup.clone(), id).await?;
-            turn.drive(session, ended, before, Some(prompt)).await
+            turn.drive(session, ended, before, Some(content)).await
         }
         None => {
             let id = new_id()?;
             let (session, ended) = Session::start(setup.clone(), id).await?;
-            turn.drive(session, ended, Before::default(), Some(prompt)).await
+            turn.drive(session, ended, Before::default(), Some(content)).await
         }
     }
 }
@@ -107,6 +111,38 @@ pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure>
          PROMPT` goes on with one"
             .to_owned(),
     ))
+}
+
+/// A picture of the command line: its bytes and its type.
+type Picture = (Arc<[u8]>, &'static str);
+
+/// The pictures in these files, told by their bytes and not by their names.
+fn pictures(paths: &[PathBuf]) -> Result<Vec<Picture>, Failure> {
+    let picture = |path: &PathBuf| {
+        let wrong = |why: String| Failure::Usage(format!("--image {}: {why}", path.display()));
+        let bytes = std::fs::read(path).map_err(|why| wrong(format!("can't be read: {why}")))?;
+        let media_type = media_type(&bytes).map_err(|error| wrong(error.to_string()))?;
+        Ok((bytes.into(), media_type))
+    };
+    paths.iter().map(picture).collect()
+}
+
+/// What is said: the pictures, which are durable when this returns, and then the text.
+async fn content(
+    pictures: Vec<Picture>,
+    prompt: String,
+    setup: &Setup,
+) -> Result<Vec<Content>, Failure> {
+    let mut content = Vec::new();
+    let Some(blobs) = &setup.blobs else { return Ok(vec![Content::text(prompt)]) };
+    for (bytes, media_type) in pictures {
+        let size_bytes = bytes.len() as u64;
+        let hash = blobs.put(bytes).await?;
+        let media_type = media_type.to_owned();
+        content.push(Content::Image(ImageRef { hash, media_type, size_bytes }));
+    }
+    content.push(Content::text(prompt));
+    Ok(content)
 }
 
 /// `-` is standard input.
@@ -297,7 +333,7 @@ impl Turn<'_> {
         session: Session,
         mut ended: inspan_engine::session::Ended,
         before: Before,
-        prompt: Option<String>,
+        prompt: Option<Vec<Content>>,
     ) -> Result<u8, Failure> {
         let id = session.id().to_string();
         if self.args.json {
@@ -326,7 +362,7 @@ impl Turn<'_> {
         session: &Session,
         ended: &mut inspan_engine::session::Ended,
         before: Before,
-        prompt: Option<String>,
+        prompt: Option<Vec<Content>>,
     ) -> Result<(u8, String), Failure> {
         let Before { mut state, mut seen } = before;
         let mut updates = session.updates(state.head.seq);
@@ -335,8 +371,7 @@ impl Turn<'_> {
         progress.resumed(&state, SystemClock.now_ms(), self.out);
         let is_new_prompt = prompt.is_some();
         match prompt {
-            Some(prompt) => {
-                let content = vec![Content::text(prompt)];
+            Some(content) => {
                 session.submit(Command::Prompt(content, Labels::default())).await;
             }
             None if state.turn.is_none() => {

@@ -12,6 +12,7 @@ use inspan_core::{
     turn::CallStatus,
 };
 use inspan_engine::{Setup, SystemClock};
+use inspan_pictures::Shrink;
 use inspan_store::Told;
 
 use crate::{
@@ -68,6 +69,7 @@ pub(crate) fn prepare(
     let setup = Setup {
         store,
         blobs: Some(blobs),
+        pictures: Some(Arc::new(Shrink)),
         keeps_results: true,
         provider,
         fallbacks,

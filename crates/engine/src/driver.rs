@@ -35,7 +35,7 @@ use crate::{
     },
     judge::judge,
     outside,
-    request::Rendered,
+    request::{Kept, Rendered},
     session::{Command, Setup, Submitted},
     updates::{Tell, Update},
 };
@@ -235,7 +235,10 @@ impl Driver {
                         .request(
                             &self.state,
                             &*provider,
-                            self.setup.blobs.as_deref(),
+                            Kept {
+                                blobs: self.setup.blobs.as_deref(),
+                                fit: self.setup.pictures.as_ref(),
+                            },
                             started.output_tokens_max,
                         )
                         .await;

@@ -1,16 +1,20 @@
 //! Requests that only grow: the bytes of each segment are made once and kept.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use inspan_core::{
     State,
     hash::Hash,
-    message::{Content, ImageRef},
-    prompt::{Message, Segment, project_after},
+    message::Content,
+    pictures::{Fit, PictureLimits, pictures_of},
+    prompt::{Message, Segment, UserMessage, project_after},
     provider::{Images, Provider, Request},
     repair::Repairs,
     store::Blobs,
+    words,
 };
+
+use crate::tools::cap::aside;
 
 /// The bytes of the segments of one session for one provider.
 #[derive(Default)]
@@ -29,7 +33,7 @@ impl Rendered {
         &mut self,
         state: &State,
         provider: &dyn Provider,
-        blobs: Option<&dyn Blobs>,
+        kept: Kept<'_>,
         output_tokens_max: u32,
     ) -> Request {
         if self.repairs != state.repairs {
@@ -37,9 +41,14 @@ impl Rendered {
         }
         let projection = project_after(state, provider.issuer(), self.messages.len());
         let new = &projection.messages;
-        let pictures = Pictures::load(new.iter().map(|message| &**message), blobs).await;
+        let limits = provider.picture_limits();
+        // A server that takes none is told of them in words.
+        let kept = Kept { fit: kept.fit.filter(|_| limits.count_max > 0), ..kept };
+        let shown = new.iter().map(|message| &**message);
+        let pictures = Pictures::load(shown, kept, &limits).await;
         for message in new {
-            let bytes = provider.render(Segment::Message(message), &pictures);
+            let message = pictures.noted(message);
+            let bytes = provider.render(Segment::Message(&message), &pictures);
             self.messages.push(bytes.into());
         }
         let head = |segment| Arc::from(provider.render(segment, &pictures));
@@ -54,37 +63,86 @@ impl Rendered {
     }
 }
 
-/// The pictures of the messages that are being rendered.
-struct Pictures(HashMap<Hash, Arc<[u8]>>);
+/// Where pictures are, and what makes them smaller.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept<'a> {
+    pub(crate) blobs: Option<&'a dyn Blobs>,
+    pub(crate) fit: Option<&'a Arc<dyn Fit>>,
+}
+
+/// The pictures of the messages that are being rendered: their bytes as they are sent, or why they
+/// can't be.
+struct Pictures(HashMap<Hash, Result<Arc<[u8]>, String>>);
 
 impl Pictures {
-    async fn load(messages: impl Iterator<Item = &Message>, blobs: Option<&dyn Blobs>) -> Self {
+    async fn load(
+        messages: impl Iterator<Item = &Message>,
+        kept: Kept<'_>,
+        limits: &PictureLimits,
+    ) -> Self {
         let mut pictures = HashMap::new();
-        let Some(blobs) = blobs else { return Self(pictures) };
-        for image in messages.flat_map(images_of) {
+        let Some(blobs) = kept.blobs else { return Self(pictures) };
+        for image in messages.flat_map(pictures_of) {
             // A picture that can't be read is told to the model as lost.
-            if let Ok(Some(bytes)) = blobs.get(&image.hash).await {
-                pictures.insert(image.hash, bytes);
+            if let Some(sent) = sent(&image.hash, blobs, kept.fit, limits).await {
+                pictures.insert(image.hash, sent);
             }
         }
         Self(pictures)
+    }
+
+    /// The message, in which a note stands for each picture that can't be sent.
+    fn noted<'a>(&self, message: &'a Message) -> Cow<'a, Message> {
+        let why = |content: &Content| match content {
+            Content::Image(image) => self.0.get(&image.hash)?.as_ref().err(),
+            Content::Text { .. } => None,
+        };
+        let note = |content: &Content| match why(content) {
+            Some(why) => Content::text(words::image_unfit(why)),
+            None => content.clone(),
+        };
+        match message {
+            Message::User(user) if self.0.values().any(Result::is_err) => {
+                let mut results = user.results.clone();
+                for result in &mut results {
+                    result.result.content = result.result.content.iter().map(note).collect();
+                }
+                let content = user.content.iter().map(note).collect();
+                Cow::Owned(Message::User(UserMessage { results, content }))
+            }
+            message => Cow::Borrowed(message),
+        }
     }
 }
 
 impl Images for Pictures {
     fn image(&self, hash: &Hash) -> Option<Arc<[u8]>> {
-        self.0.get(hash).cloned()
+        self.0.get(hash).and_then(|sent| sent.as_ref().ok()).cloned()
     }
 }
 
-fn images_of(message: &Message) -> Vec<&ImageRef> {
-    let Message::User(message) = message else { return Vec::new() };
-    let results = message.results.iter().flat_map(|result| &result.result.content);
-    results
-        .chain(&message.content)
-        .filter_map(|content| match content {
-            Content::Image(image) => Some(image),
-            Content::Text { .. } => None,
-        })
-        .collect()
+/// The bytes of a picture as they are sent; `None` when it is lost. What was made smaller is kept,
+/// so that later requests, and other processes, send the same.
+async fn sent(
+    hash: &Hash,
+    blobs: &dyn Blobs,
+    fit: Option<&Arc<dyn Fit>>,
+    limits: &PictureLimits,
+) -> Option<Result<Arc<[u8]>, String>> {
+    let PictureLimits { bytes_max, side_px_max, .. } = *limits;
+    let name = format!("{side_px_max}px-{bytes_max}b");
+    if let (Some(_), Ok(Some(smaller))) = (fit, blobs.get_derived(hash, &name).await) {
+        return Some(Ok(smaller));
+    }
+    let whole = blobs.get(hash).await.ok()??;
+    let Some(fit) = fit else { return Some(Ok(whole)) };
+    let (fit, looked_at, limits) = (Arc::clone(fit), Arc::clone(&whole), *limits);
+    let smaller: Arc<[u8]> = match aside(move || fit.fit(&looked_at, &limits)).await {
+        Ok(Some(smaller)) => smaller.into(),
+        Ok(None) => return Some(Ok(whole)),
+        Err(why) => return Some(Err(why)),
+    };
+    // Without it, it is made anew next time.
+    let _ = blobs.put_derived(hash, &name, smaller.clone()).await;
+    Some(Ok(smaller))
 }

@@ -8,6 +8,7 @@ use inspan_core::{
     gate::{Asking, Choice, Gate},
     mask::Mask,
     message::{CallId, Content, Labels, ToolResult},
+    pictures::Fit,
     provider::Provider,
     recover::recover,
     shared::Shared,
@@ -39,6 +40,9 @@ pub struct Setup {
     pub store: Arc<dyn Store>,
     /// Where pictures are kept; without it they are told as lost.
     pub blobs: Option<Arc<dyn Blobs>>,
+    /// Makes pictures as small as the model's provider wants them; without it they are sent as they
+    /// are.
+    pub pictures: Option<Arc<dyn Fit>>,
     /// Whether the whole of a result that is too long for the log is kept there, too. The tools then
     /// get [`OpenResult`], with which the model reads it.
     pub keeps_results: bool,

@@ -30,6 +30,7 @@ async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec
     let setup = Setup {
         store: Arc::new(Memory::new()),
         blobs: None,
+        pictures: None,
         keeps_results: false,
         provider,
         fallbacks: Vec::new(),

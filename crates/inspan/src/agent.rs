@@ -273,6 +273,7 @@ impl Agent {
         let kept = self.blobs.clone().or_else(|| self.store.blobs());
         Setup {
             store: self.store.clone(),
+            pictures: None,
             keeps_results: kept.is_some(),
             blobs: Some(kept.unwrap_or_else(|| Arc::new(self.pictures.clone()))),
             provider: self.provider.clone(),

@@ -10,6 +10,7 @@ mod first;
 mod kill;
 mod matrix;
 mod model;
+mod pictures;
 mod sessions;
 mod stores;
 mod wires;

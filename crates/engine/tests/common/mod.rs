@@ -192,6 +192,7 @@ impl World {
         let setup = Setup {
             store,
             blobs: None,
+            pictures: None,
             keeps_results: false,
             provider: model.clone(),
             fallbacks: Vec::new(),

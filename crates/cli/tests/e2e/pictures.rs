@@ -1,0 +1,73 @@
+//! `inspan run --image`.
+
+use std::fs;
+
+use inspan_testkit::server::Server;
+use serde_json::{Value, json};
+
+use crate::{
+    model::{messages, says},
+    world::World,
+};
+
+/// One pixel, as PNG.
+const PIXEL: &[u8] = &[
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52,
+    0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x06, 0x00, 0x00, 0x00, 0x1f, 0x15, 0xc4,
+    0x89, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x44, 0x41, 0x54, 0x78, 0xda, 0x63, 0x64, 0xf8, 0xcf, 0x50,
+    0x0f, 0x00, 0x03, 0x86, 0x01, 0x80, 0x5a, 0x34, 0x7d, 0x6b, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45,
+    0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+];
+
+const PIXEL_BASE64: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk\
+     +M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/// The content of the first message of a request.
+fn first(request: &inspan_testkit::server::Received) -> Value {
+    let mut content = messages(request)[0]["content"].clone();
+    for block in content.as_array_mut().into_iter().flatten() {
+        block.as_object_mut().unwrap().remove("cache_control");
+    }
+    content
+}
+
+#[test]
+fn a_picture_is_told_from_its_bytes_kept_and_sent_again() {
+    let server = Server::start([says("A dot."), says("Still a dot."), says("No idea.")]);
+    let world = World::at(&server);
+    // The name says something else.
+    let path = world.path("dot.jpg");
+    fs::write(&path, PIXEL).unwrap();
+    let ran = world.run("What is it?", &["--image", path.to_str().unwrap()]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "A dot.\n"), "{}", ran.err);
+    fs::remove_file(&path).unwrap();
+    let id = ran.id().to_owned();
+    assert_eq!(world.run("And now?", &["--session", &id]).code, 0);
+    fs::remove_dir_all(world.home().join("sessions.db.blobs")).unwrap();
+    assert_eq!(world.run("And now?", &["--session", &id]).code, 0);
+
+    let image = json!({"type": "image", "source":
+        {"type": "base64", "media_type": "image/png", "data": PIXEL_BASE64}});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let received = server.received();
+    assert_eq!(first(&received[0]), json!([image, text("What is it?")]));
+    assert_eq!(first(&received[1]), json!([image, text("What is it?")]));
+    assert_eq!(first(&received[2]), json!([text("[image lost]"), text("What is it?")]));
+}
+
+#[test]
+fn what_is_no_picture_is_refused_before_anything_starts() {
+    let world = World::new();
+    world.write("page.png", "<svg/>");
+    let path = world.path("page.png");
+    let missing = world.path("none.png");
+    let table = [
+        (&path, "it is no PNG, JPEG, GIF or WebP: convert it to one of them"),
+        (&missing, "can't be read: No such file or directory (os error 2)"),
+    ];
+    for (path, why) in table {
+        let ran = world.run("What is it?", &["--image", path.to_str().unwrap()]);
+        let said = format!("error: --image {}: {why}\n", path.display());
+        assert_eq!((ran.code, ran.err), (2, said));
+    }
+}
