@@ -191,7 +191,7 @@ const fn shape(prefix: &'static str, class: fn(u8) -> bool, len_min: usize) -> S
     Shape { prefix, class, len_min }
 }
 
-const SHAPES: [Shape; 15] = [
+const SHAPES: [Shape; 27] = [
     shape("sk-", in_key, 16),
     shape("ghp_", in_word, 20),
     shape("gho_", in_word, 20),
@@ -207,6 +207,18 @@ const SHAPES: [Shape; 15] = [
     shape("xoxp-", in_key, 10),
     shape("xoxr-", in_key, 10),
     shape("xoxs-", in_key, 10),
+    shape("xapp-", in_key, 20),
+    shape("glpat-", in_key, 20),
+    shape("gsk_", in_word, 40),
+    shape("hf_", in_word, 30),
+    shape("npm_", in_word, 36),
+    shape("pypi-", in_key, 50),
+    shape("sk_live_", in_word, 20),
+    shape("sk_test_", in_word, 20),
+    shape("rk_live_", in_word, 20),
+    shape("ya29.", in_key, 20),
+    shape("dckr_pat_", in_key, 20),
+    shape("AGE-SECRET-KEY-1", in_capitals, 50),
 ];
 
 fn in_word(b: u8) -> bool {
@@ -230,7 +242,9 @@ fn shape_ranges(text: &[u8]) -> Vec<Range<usize>> {
         let starts_word = at == 0 || after_mark || !in_key(text[at - 1]);
         let rest = &text[at..];
         let found = match text[at] {
-            b's' | b'g' | b'A' | b'x' if starts_word => key(rest),
+            b'A' | b'd' | b'g' | b'h' | b'n' | b'p' | b'r' | b's' | b'x' | b'y' if starts_word => {
+                key(rest)
+            }
             b'b' | b'B' if starts_word => bearer(rest),
             b':' => password(rest),
             _ => None,
@@ -377,6 +391,13 @@ mod tests {
             (&format!("ghp_{key40} github_pat_11AA_{key40}"), "[masked] [masked]"),
             ("AKIAIOSFODNN7EXAMPLE is it", "[masked] is it"),
             ("xoxb-123456789012-abcDEF", "[masked]"),
+            (&format!("glpat-{key40} gsk_{key40}a hf_{key40}"), "[masked] [masked] [masked]"),
+            (&format!("npm_{key40}; pypi-{key40}{key40}"), "[masked]; [masked]"),
+            (&format!("sk_live_{key40} rk_live_{key40}"), "[masked] [masked]"),
+            (&format!("ya29.{key40} xapp-1-{key40}"), "[masked] [masked]"),
+            (&format!("dckr_pat_{key40} sk_test_{key40}"), "[masked] [masked]"),
+            (&format!("AGE-SECRET-KEY-1{}", "Q5".repeat(29)), "[masked]"),
+            ("npm_config_cache hf_home pypi-server", "npm_config_cache hf_home pypi-server"),
             ("Authorization: Bearer abc.def-123~x/y+z==\r\n", "Authorization: Bearer [masked]\r\n"),
             ("a bearer token, the bearer certificate", "a bearer token, the bearer certificate"),
             ("postgres://app:p@ss:w0rd@db/x", "postgres://app:[masked]@db/x"),
