@@ -65,6 +65,14 @@ pub(crate) enum Command {
         /// The session, or the beginning of its identifier
         id: String,
     },
+    /// Begin a session whose past is another one's, up to an entry
+    Fork {
+        /// The session, or the beginning of its identifier
+        id: String,
+        /// The last entry that they share; left out: all of them
+        #[arg(long, value_name = "SEQ")]
+        at: Option<u64>,
+    },
     /// Write the whole log of a session as JSON lines
     Export {
         /// The session, or the beginning of its identifier

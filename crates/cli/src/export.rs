@@ -152,8 +152,18 @@ fn parse(text: &str) -> Result<(Header, Vec<Entry>), String> {
     if entries.len() as u64 != header.entries {
         return Err(format!("it has {} entries of {}", entries.len(), header.entries));
     }
-    match entries.first().map(|first| &first.event) {
-        Some(Event::SessionStarted(_)) => Ok((header, entries)),
+    let named = entries.iter().rev().find_map(|entry| match &entry.event {
+        Event::SessionStarted(e) => Some(&e.session),
+        Event::SessionForked(e) => Some(&e.session),
+        _ => None,
+    });
+    match (entries.first().map(|first| &first.event), named) {
+        (Some(Event::SessionStarted(_)), Some(named)) if *named == header.session => {
+            Ok((header, entries))
+        }
+        (Some(Event::SessionStarted(_)), Some(named)) => {
+            Err(format!("it is the log of session {named}, and not of {}", header.session))
+        }
         _ => Err("it does not begin with the beginning of a session".to_owned()),
     }
 }

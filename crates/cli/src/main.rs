@@ -8,6 +8,7 @@ mod config;
 mod exit;
 mod export;
 mod find;
+mod fork;
 mod home;
 mod init;
 mod input;
@@ -75,6 +76,7 @@ async fn carry_out(home: &Home, command: Command) -> Result<u8, Failure> {
         }
         Command::Show { id, json, follow, call: None } => show::show(home, &id, json, follow).await,
         Command::Verify { id } => verify::verify(home, &id).await,
+        Command::Fork { id, at } => fork::fork(home, &id, at).await,
         Command::Export { id, file, masked } => {
             export::export(home, &id, file.as_deref(), masked).await
         }
@@ -105,6 +107,7 @@ impl Command {
             | Self::Answer(_)
             | Self::Deliver(_)
             | Self::Verify { .. }
+            | Self::Fork { .. }
             | Self::Export { .. }
             | Self::Import { .. }
             | Self::Remove { .. }

@@ -154,7 +154,8 @@ fn prompt_of(given: &str) -> Result<String, Failure> {
     Ok(prompt)
 }
 
-fn new_id() -> Result<SessionId, Failure> {
+/// An identifier that no session has.
+pub(crate) fn new_id() -> Result<SessionId, Failure> {
     SessionId::try_from(Uuid::now_v7().to_string()).map_err(Failure::Usage)
 }
 

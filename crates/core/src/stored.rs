@@ -3,8 +3,6 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use crate::{
     event::{Entry, Event, Head, Stop},
     hash::Hash,
@@ -20,13 +18,15 @@ pub enum Standing {
     Idle,
     /// A turn is open: somebody drives it, or its process died.
     Open,
-    /// A turn waits for something outside.
+    /// A turn waits for its model's server.
     Parked,
+    /// A turn waits for calls: for a person's answer, or for work that goes on elsewhere.
+    Waiting,
 }
 
 impl Standing {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Idle, Self::Open, Self::Parked];
+    pub const ALL: [Self; 4] = [Self::Idle, Self::Open, Self::Parked, Self::Waiting];
 
     /// The word in tables and lists.
     pub fn as_str(self) -> &'static str {
@@ -34,6 +34,7 @@ impl Standing {
             Self::Idle => "idle",
             Self::Open => "open",
             Self::Parked => "parked",
+            Self::Waiting => "waiting",
         }
     }
 
@@ -53,8 +54,12 @@ pub struct Changes<'a> {
     pub workdir: Option<&'a str>,
     /// How it stands, and why its last turn ended, if one has.
     pub standing: Option<(Standing, Option<Stop>)>,
-    /// When to go on with a parked turn, in milliseconds since 1970, if anybody knows.
+    /// When to go on with a turn that waits, in milliseconds since 1970, if anybody knows.
     pub wake_ms: Option<Option<i64>>,
+    /// When a call was answered, in milliseconds since 1970: a turn that waits for calls goes on.
+    pub answered_ms: Option<i64>,
+    /// A turn that is parked next waits for calls.
+    for_calls: bool,
     /// The newest version of the log's format in the entries.
     pub format: u32,
 }
@@ -82,17 +87,20 @@ impl<'a> Changes<'a> {
             }
             // A round also opens a turn whose prompt came too late for the one before.
             Event::PromptSubmitted(_) | Event::Woken(_) | Event::RoundStarted(_) => {
-                self.standing = Some((Standing::Open, None));
+                self.stands(Standing::Open, None);
             }
-            Event::Parked(e) => self.wake_ms = Some(e.until_ms),
-            // Where a turn is parked for it, it goes on now.
-            Event::PermissionAnswered(_) | Event::ToolFinished(_) => {
-                self.wake_ms = Some(Some(entry.at_ms));
+            Event::Parked(e) => {
+                (self.wake_ms, self.answered_ms) = (Some(e.until_ms), None);
+                self.for_calls = !e.calls.is_empty();
             }
+            Event::PermissionAnswered(_) | Event::ToolFinished(_) => self.answered(entry.at_ms),
             Event::TurnEnded(e) => {
-                let standing =
-                    if e.stop == Stop::Parked { Standing::Parked } else { Standing::Idle };
-                self.standing = Some((standing, Some(e.stop)));
+                let standing = match (e.stop, self.for_calls) {
+                    (Stop::Parked, true) => Standing::Waiting,
+                    (Stop::Parked, false) => Standing::Parked,
+                    _ => Standing::Idle,
+                };
+                self.stands(standing, Some(e.stop));
             }
             Event::ModelReplied(_)
             | Event::ModelFailed(_)
@@ -107,6 +115,24 @@ impl<'a> Changes<'a> {
             | Event::LimitNeared(_)
             | Event::CancelRequested(_)
             | Event::Unknown(_) => {}
+        }
+    }
+}
+
+impl Changes<'_> {
+    fn stands(&mut self, standing: Standing, stop: Option<Stop>) {
+        self.standing = Some((standing, stop));
+        if matches!(standing, Standing::Idle | Standing::Open) {
+            (self.wake_ms, self.answered_ms) = (Some(None), None);
+        }
+    }
+
+    fn answered(&mut self, at_ms: i64) {
+        match self.standing {
+            Some((Standing::Waiting, _)) => self.wake_ms = Some(Some(at_ms)),
+            Some((Standing::Idle | Standing::Open | Standing::Parked, _)) => {}
+            // How it stands, only its row knows.
+            None => self.answered_ms = Some(at_ms),
         }
     }
 }
@@ -149,22 +175,10 @@ pub fn blobs(event: &Event) -> Vec<Hash> {
     content.iter().filter_map(hash).chain(spilled.map(|blob| blob.hash)).collect()
 }
 
-/// The session that a log goes on from, and where, when this is the first entry of a fork. Read from
-/// the body, so that a store keeps forks of which this version knows no more than that.
-pub fn forked_from(entry: &Entry) -> Option<(SessionId, Head)> {
-    if entry.event.kind() != FORKED {
-        return None;
+/// The session that a log goes on from, and where, when this is the first entry of a fork.
+pub fn forked_from(event: &Event) -> Option<(&SessionId, Head)> {
+    match event {
+        Event::SessionForked(e) => Some((&e.parent, Head { seq: e.seq, hash: e.hash })),
+        _ => None,
     }
-    let Forked { parent, seq, hash } = serde_json::from_str(&entry.body).ok()?;
-    Some((parent, Head { seq, hash }))
-}
-
-/// The kind of a fork's first entry.
-const FORKED: &str = "SessionForked";
-
-#[derive(Deserialize)]
-struct Forked {
-    parent: SessionId,
-    seq: u64,
-    hash: Hash,
 }

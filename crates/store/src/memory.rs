@@ -191,14 +191,14 @@ impl Memory {
         check_order(session, after, &entries)?;
         let mut kept = self.kept();
         let moved = || StoreError::Moved { session: session.clone(), after: after.seq };
-        let fork = entries.first().and_then(stored::forked_from);
+        let fork = entries.first().and_then(|first| stored::forked_from(&first.event));
         let is_new = kept.logs.get(session).is_some_and(|log| log.last().is_none());
         let fork = fork.filter(|(_, at)| is_new && *at == after);
-        if let Some((parent, at)) = &fork {
+        if let Some((parent, at)) = fork {
             let there = kept.log(parent).is_ok()
                 && kept.lineage(parent).iter().any(|(log, upto)| {
                     let place = log.after(at.seq - 1).next().filter(|entry| entry.seq <= *upto);
-                    place.is_some_and(|entry| entry.head() == *at)
+                    place.is_some_and(|entry| entry.head() == at)
                 });
             if !there {
                 return Err(StoreError::NoEntry { session: parent.clone(), seq: at.seq });
@@ -210,7 +210,7 @@ impl Memory {
             return Err(moved());
         }
         if let Some((parent, at)) = fork {
-            log.parent = Some((parent, at.seq));
+            log.parent = Some((parent.clone(), at.seq));
         }
         if !entries.is_empty() {
             log.appends.push(entries);
@@ -274,7 +274,9 @@ impl Memory {
             .filter(|row| match row.standing {
                 Standing::Idle => false,
                 Standing::Open => true,
-                Standing::Parked => row.wake_ms.is_some_and(|wake_ms| wake_ms <= now_ms),
+                Standing::Parked | Standing::Waiting => {
+                    row.wake_ms.is_some_and(|wake_ms| wake_ms <= now_ms)
+                }
             })
             .collect();
         due.sort_by(|a, b| (a.updated_ms, &a.id).cmp(&(b.updated_ms, &b.id)));
@@ -339,8 +341,6 @@ fn row(kept: &Kept, id: &SessionId, log: &Log) -> Option<SessionRow> {
             shared.for_each(|entry| changes.add(entry));
         }
     }
-    let mut changes =
-        Changes { agent: changes.agent, workdir: changes.workdir, ..Changes::default() };
     let (mut tokens, mut cost_nano_usd, mut title) = (0, 0, None);
     for entry in log.entries() {
         changes.add(entry);

@@ -52,14 +52,22 @@ pub struct Sqlite {
 
 impl Sqlite {
     /// Opens the database at `path`; makes it, and the folders above it, where there is none.
-    /// Must be called inside a tokio runtime. A database that is up to date is not written to.
+    /// Must be called inside a tokio runtime. A database that is up to date is not written to; one
+    /// that may not be written can be read, and says so when something is to be written.
     ///
     /// # Errors
     /// [`StoreError::Newer`], [`StoreError::Damaged`] or [`StoreError::NotWritable`], each with
     /// the file and what to do; nothing was changed then.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let place = Arc::new(Place::new(path.as_ref())?);
-        let connection = open::open(&place).await?;
+        let place = Place::new(path.as_ref())?;
+        let (place, connection) = match open::open(&place).await {
+            Ok(connection) => (place, connection),
+            Err(error) if fault::is_about_rights(&error) => {
+                open::open_to_read(&place).await.ok_or(error)?
+            }
+            Err(error) => return Err(error),
+        };
+        let place = Arc::new(place);
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)
             .test_before_acquire(false)

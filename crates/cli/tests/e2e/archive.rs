@@ -138,6 +138,43 @@ fn what_is_no_whole_export_is_refused() {
 }
 
 #[test]
+fn a_fork_goes_its_own_way() {
+    let server = Server::start([says("Blue."), says("Red."), says("Green.")]);
+    let world = World::at(&server);
+    let parent = world.run("Which colour?", &[]).id().to_owned();
+    let before = world.log(&parent);
+    let forked = world.inspan(&["fork", &parent, "--at", "3"]);
+    assert_eq!(forked.code, 0, "{}", forked.err);
+    let fork = forked.out.trim().to_owned();
+    assert_eq!(forked.err, format!("to go on: inspan run --session {fork} PROMPT\n"));
+    let went_on = world.inspan(&["resume", &fork]);
+    assert_eq!((went_on.code, went_on.out.as_str()), (0, "Red.\n"), "{}", went_on.err);
+    let log = world.log(&fork);
+    assert_eq!(log[..3], before[..3]);
+    assert_eq!((&log[3]["kind"], &log[3]["seq"]), (&json!("SessionForked"), &json!(4)));
+    assert_eq!(world.log(&parent), before, "the parent does not change");
+    assert_eq!(world.inspan(&["verify", &fork]).code, 0);
+    let row = &world.inspan(&["sessions", "--json", "--text", "red"]).lines()[0];
+    assert_eq!(
+        (text(&row["id"]), &row["parent"]),
+        (fork.clone(), &json!({"id": parent, "seq": 3}))
+    );
+    // It stands alone elsewhere, and outlives its parent here.
+    let other = World::at(&server);
+    let file = world.path("fork.jsonl").display().to_string();
+    assert_eq!(world.inspan(&["export", &fork, &file]).code, 0);
+    assert_eq!(other.inspan(&["import", &file]).code, 0);
+    assert_eq!(other.log(&fork), log);
+    assert_eq!(world.inspan(&["remove", &parent, "--yes"]).code, 0);
+    assert_eq!(world.only_session(), fork);
+    let ran = world.run("And now?", &["--session", &fork]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Green.\n"), "{}", ran.err);
+    let none = world.inspan(&["fork", &fork, "--at", "99"]);
+    assert_eq!(none.code, 2);
+    assert!(none.err.ends_with("it can't be forked after entry 99\n"), "{}", none.err);
+}
+
+#[test]
 fn removing_needs_a_yes() {
     let server = Server::start([fine(), fine()]);
     let world = World::at(&server);

@@ -6,7 +6,8 @@ use inspan_core::store::SessionId;
 use sqlx::QueryBuilder;
 
 pub(super) use sqlx::postgres::{
-    PgConnection as Connection, PgPool as Pool, PgRow as RawRow, Postgres as Database,
+    PgConnection as Connection, PgPool as Pool, PgQueryResult as QueryResult, PgRow as RawRow,
+    Postgres as Database,
 };
 
 pub(super) use super::open::Place;

@@ -9,6 +9,7 @@ use sqlx::{FromRow, Row};
 
 use super::{
     dialect::{Connection, RawRow},
+    lineage,
     rows::{EntryRow, big, plain},
 };
 
@@ -73,10 +74,16 @@ pub(crate) async fn check(
             break;
         }
     }
+    let shared = match lineage::parent(connection, session).await? {
+        Some((parent, seq)) => lineage::standing(connection, &parent, seq).await?,
+        None => Vec::new(),
+    };
+    let mut changes = Changes::of(&shared);
+    entries.iter().for_each(|entry| changes.add(entry));
     if let Some(row) =
         sqlx::query(SESSION_ROW).bind(session.as_str()).fetch_optional(connection).await?
     {
-        compare(&row, &SESSION, &expected_of(&Changes::of(&entries), &row)?, 0, &mut wrong)?;
+        compare(&row, &SESSION, &expected_of(&changes, &row)?, 0, &mut wrong)?;
     }
     Ok(wrong)
 }

@@ -96,6 +96,32 @@ pub(crate) async fn place(
     Ok(None)
 }
 
+const STANDING: &str = "
+    SELECT seq, at_ms, turn, round, kind, version, hash, body FROM entries
+    WHERE session_id = $1 AND seq > $2 AND seq <= $3
+        AND kind IN ('PromptSubmitted', 'Woken', 'RoundStarted', 'Parked', 'TurnEnded')
+    ORDER BY seq DESC LIMIT 2";
+
+/// The entries that say how a session stood after entry `upto`.
+pub(crate) async fn standing(
+    connection: &mut Connection,
+    session: &SessionId,
+    upto: u64,
+) -> sqlx::Result<Vec<Entry>> {
+    for part in lineage(connection, session).await? {
+        let rows: Vec<rows::EntryRow> = sqlx::query_as(STANDING)
+            .bind(part.session.as_str())
+            .bind(big(part.above))
+            .bind(big(part.upto.min(upto)))
+            .fetch_all(&mut *connection)
+            .await?;
+        if !rows.is_empty() {
+            return Ok(rows.into_iter().rev().map(|row| row.0).collect());
+        }
+    }
+    Ok(Vec::new())
+}
+
 /// The parts of a session's log, its own first.
 async fn lineage(connection: &mut Connection, session: &SessionId) -> sqlx::Result<Vec<Stretch>> {
     let mut parts: Vec<Stretch> = Vec::new();

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use inspan_core::{
-    event::{Entry, Head},
+    event::{Entry, Head, Stop},
     hash::Hash,
     store::{SessionId, Snapshot},
     stored::{self, Changes, Standing},
@@ -11,7 +11,7 @@ use inspan_core::{
 use sqlx::{FromRow, QueryBuilder, Row};
 
 use super::{
-    dialect::{Connection, RawRow},
+    dialect::{Connection, QueryResult, RawRow},
     lineage, texts,
 };
 
@@ -30,8 +30,12 @@ const MOVE_HEAD: &str = "
         workdir = COALESCE($6, workdir),
         stop = CASE WHEN $7 IS NULL THEN stop ELSE $8 END,
         standing = COALESCE($7, standing),
-        wake_ms = CASE WHEN $9 = 1 THEN $10 ELSE wake_ms END
-    WHERE id = $11 AND epoch = $12 AND head_seq = $13 AND head_hash = $14";
+        wake_ms = CASE
+            WHEN $9 = 1 THEN $10
+            WHEN standing = 'waiting' AND $11 IS NOT NULL THEN $11
+            ELSE wake_ms
+        END
+    WHERE id = $12 AND epoch = $13 AND head_seq = $14 AND head_hash = $15";
 
 const INSERT_ENTRIES: &str = "
     INSERT INTO entries (
@@ -100,63 +104,92 @@ pub(crate) async fn move_head(
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         return Ok(Moving::Moved);
     };
-    let changes = Changes::of(entries);
-    let mut began = None;
-    if let Some((parent, at)) = stored::forked_from(first)
+    if let Some((parent, at)) = stored::forked_from(&first.event)
         && at == after
         && known(connection, session).await?.is_none()
     {
-        let Some(stands) = lineage::place(connection, &parent, at).await? else {
-            return Ok(Moving::NoEntry);
-        };
-        began = Some((Some(parent), at, stands));
-    } else if after == Head::default() {
-        began = Some((None, after, lineage::Place::default()));
+        return begin_fork(connection, session, epoch, (parent, at), entries).await;
+    }
+    let changes = Changes::of(entries);
+    if after == Head::default() {
+        return begin(connection, session, epoch, None, &changes, (first, last)).await;
     }
     let (standing, stop) = changes.standing.unzip();
-    let (standing, stop) = (standing.map(Standing::as_str), stop.flatten().map(|s| s.as_str()));
-    let (agent, workdir) = (changes.agent.map(plain), changes.workdir.map(plain));
-    let done = match began {
-        Some((parent, at, stands)) => {
-            sqlx::query(INSERT_SESSION)
-                .bind(session.as_str())
-                .bind(big(epoch))
-                .bind(big(last.seq))
-                .bind(last.hash.to_string())
-                .bind(first.at_ms)
-                .bind(last.at_ms)
-                .bind(i64::from(changes.format))
-                .bind(agent.unwrap_or(stands.agent.into()))
-                .bind(workdir.unwrap_or(stands.workdir.into()))
-                .bind(standing.unwrap_or(Standing::Idle.as_str()))
-                .bind(stop)
-                .bind(changes.wake_ms.flatten())
-                .bind(parent.map(String::from))
-                .bind(big(at.seq))
-                .execute(connection)
-                .await?
-        }
-        None => {
-            sqlx::query(MOVE_HEAD)
-                .bind(big(last.seq))
-                .bind(last.hash.to_string())
-                .bind(last.at_ms)
-                .bind(i64::from(changes.format))
-                .bind(agent)
-                .bind(workdir)
-                .bind(standing)
-                .bind(stop)
-                .bind(i64::from(changes.wake_ms.is_some()))
-                .bind(changes.wake_ms.flatten())
-                .bind(session.as_str())
-                .bind(big(epoch))
-                .bind(big(after.seq))
-                .bind(after.hash.to_string())
-                .execute(connection)
-                .await?
-        }
+    let done = sqlx::query(MOVE_HEAD)
+        .bind(big(last.seq))
+        .bind(last.hash.to_string())
+        .bind(last.at_ms)
+        .bind(i64::from(changes.format))
+        .bind(changes.agent.map(plain))
+        .bind(changes.workdir.map(plain))
+        .bind(standing.map(Standing::as_str))
+        .bind(stop.flatten().map(Stop::as_str))
+        .bind(i64::from(changes.wake_ms.is_some()))
+        .bind(changes.wake_ms.flatten())
+        .bind(changes.answered_ms)
+        .bind(session.as_str())
+        .bind(big(epoch))
+        .bind(big(after.seq))
+        .bind(after.hash.to_string())
+        .execute(connection)
+        .await?;
+    Ok(Moving::of(&done))
+}
+
+/// Begins a fork, which stands as its parent stood at its place until its own entries say more.
+async fn begin_fork(
+    connection: &mut Connection,
+    session: &SessionId,
+    epoch: u64,
+    (parent, at): (&SessionId, Head),
+    entries: &[Entry],
+) -> sqlx::Result<Moving> {
+    let (Some(place), Some(first), Some(last)) =
+        (lineage::place(connection, parent, at).await?, entries.first(), entries.last())
+    else {
+        return Ok(Moving::NoEntry);
     };
-    Ok(if done.rows_affected() == 1 { Moving::Moved } else { Moving::Refused })
+    let shared = lineage::standing(connection, parent, at.seq).await?;
+    let mut changes = Changes::of(&shared);
+    changes.agent = Some(&place.agent);
+    changes.workdir = Some(&place.workdir);
+    entries.iter().for_each(|entry| changes.add(entry));
+    begin(connection, session, epoch, Some((parent, at.seq)), &changes, (first, last)).await
+}
+
+async fn begin(
+    connection: &mut Connection,
+    session: &SessionId,
+    epoch: u64,
+    parent: Option<(&SessionId, u64)>,
+    changes: &Changes<'_>,
+    (first, last): (&Entry, &Entry),
+) -> sqlx::Result<Moving> {
+    let (standing, stop) = changes.standing.unwrap_or_default();
+    let done = sqlx::query(INSERT_SESSION)
+        .bind(session.as_str())
+        .bind(big(epoch))
+        .bind(big(last.seq))
+        .bind(last.hash.to_string())
+        .bind(first.at_ms)
+        .bind(last.at_ms)
+        .bind(i64::from(changes.format))
+        .bind(plain(changes.agent.unwrap_or_default()))
+        .bind(plain(changes.workdir.unwrap_or_default()))
+        .bind(standing.as_str())
+        .bind(stop.map(Stop::as_str))
+        .bind(changes.wake_ms.flatten())
+        .bind(parent.map(|(parent, _)| parent.as_str()))
+        .bind(parent.map_or(0, |(_, seq)| big(seq)))
+        .execute(connection)
+        .await?;
+    Ok(Moving::of(&done))
+}
+
+impl Moving {
+    fn of(done: &QueryResult) -> Self {
+        if done.rows_affected() == 1 { Self::Moved } else { Self::Refused }
+    }
 }
 
 /// Writes the entries' rows, and what is kept beside them. Every statement has its way to the

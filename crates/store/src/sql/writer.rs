@@ -284,8 +284,8 @@ async fn append(
     match rows::move_head(connection, session, epoch, after, entries).await? {
         Moving::Moved => {}
         Moving::NoEntry => {
-            let parent = entries.first().and_then(forked_from);
-            let session = parent.map_or_else(|| session.clone(), |(parent, _)| parent);
+            let parent = entries.first().and_then(|first| forked_from(&first.event));
+            let session = parent.map_or(session, |(parent, _)| parent).clone();
             return Ok(Err(StoreError::NoEntry { session, seq: after.seq }));
         }
         Moving::Refused => {

@@ -6,7 +6,8 @@ use inspan_core::store::SessionId;
 use sqlx::{QueryBuilder, Row};
 
 pub(super) use sqlx::sqlite::{
-    Sqlite as Database, SqliteConnection as Connection, SqlitePool as Pool, SqliteRow as RawRow,
+    Sqlite as Database, SqliteConnection as Connection, SqlitePool as Pool,
+    SqliteQueryResult as QueryResult, SqliteRow as RawRow,
 };
 
 pub(super) use super::open::Place;

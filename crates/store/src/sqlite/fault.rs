@@ -57,6 +57,11 @@ pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     extended_code(error).is_some_and(|code| code & 0xff == code::BUSY)
 }
 
+/// Whether something may not be written here, in place of no room for it.
+pub(super) fn is_about_rights(error: &StoreError) -> bool {
+    matches!(error, StoreError::NotWritable { why, .. } if why != FULL)
+}
+
 /// The database at `path` can be opened, but something in it can't be.
 pub(super) fn damaged(path: &Path, why: &str) -> StoreError {
     let what = path.display().to_string();

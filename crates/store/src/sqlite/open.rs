@@ -42,6 +42,16 @@ pub(super) struct Place {
     pub(super) file: PathBuf,
     /// The folder of lock files.
     pub(super) locks: PathBuf,
+    access: Access,
+}
+
+/// What may be done with a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Write,
+    Read,
+    /// Nor can anybody else write it: it is all in its one file.
+    ReadAlone,
 }
 
 impl Place {
@@ -54,15 +64,15 @@ impl Place {
         if file.is_symlink() && file.exists() {
             file = fs::canonicalize(file).map_err(said)?;
         }
-        let mut locks = file.clone().into_os_string();
-        locks.push(".locks");
-        Ok(Self { locks: locks.into(), file })
+        Ok(Self { locks: beside(&file, ".locks"), access: Access::Write, file })
     }
 
     /// How a connection is opened.
     pub(super) fn options(&self) -> SqliteConnectOptions {
         SqliteConnectOptions::new()
             .filename(&self.file)
+            .read_only(self.access != Access::Write)
+            .immutable(self.access == Access::ReadAlone)
             .foreign_keys(true)
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
@@ -102,6 +112,24 @@ pub(super) async fn open(place: &Place) -> Result<SqliteConnection, StoreError> 
             Err(error)
         }
     }
+}
+
+/// Opens a database that may not be written, if it is there and up to date. Where not even the files
+/// beside it can be made, what they would hold must be in it already.
+pub(super) async fn open_to_read(place: &Place) -> Option<(Place, SqliteConnection)> {
+    for access in [Access::Read, Access::ReadAlone] {
+        let has_log = check_log(&place.file).is_err() || bytes(&beside(&place.file, "-wal")) > 0;
+        if access == Access::ReadAlone && has_log {
+            break;
+        }
+        let place = Place { file: place.file.clone(), locks: place.locks.clone(), access };
+        let Ok(mut connection) = place.options().connect().await else { continue };
+        let is_ours = version(&place, &mut connection).await.is_ok_and(|found| found == LATEST);
+        if is_ours && is_filled(&mut connection).await.unwrap_or(false) {
+            return Some((place, connection));
+        }
+    }
+    None
 }
 
 async fn bring_up_to_date(
@@ -183,13 +211,20 @@ async fn migrate(place: &Place, connection: &mut SqliteConnection) -> Result<(),
 /// Refuses a database that was moved away or emptied without its log. The log is looked at first:
 /// another process that makes the database right now fills the file before it.
 fn check_log(path: &Path) -> Result<(), StoreError> {
-    let bytes = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
-    let mut log = path.to_owned().into_os_string();
-    log.push("-wal");
-    match (bytes(Path::new(&log)), bytes(path)) {
+    match (bytes(&beside(path, "-wal")), bytes(path)) {
         (1.., 0) => Err(fault::only_its_log(path)),
         _ => Ok(()),
     }
+}
+
+fn bytes(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |found| found.len())
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.to_owned().into_os_string();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// Makes an empty file for the owner alone where there is none. What SQLite puts beside it gets

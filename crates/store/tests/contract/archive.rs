@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use inspan_core::{
-    event::{Entry, Head, Stop},
+    event::{Entry, Event, Head, Stop},
     hash::Hash,
-    message::How,
+    message::{CallId, How},
     store::{Archive, Claim, SessionFilter, SessionRow, Snapshot, Store, StoreError},
     stored::Standing,
 };
@@ -173,7 +173,7 @@ pub(crate) async fn a_fork_is_read_through_its_parent<S: Archive>(store: &S) {
         title: String::new(),
         agent: String::new(),
         workdir: "/home/ann".into(),
-        standing: Standing::Idle,
+        standing: Standing::Open,
         wake_ms: None,
         stop: None,
         parent: Some((id("parent"), 2)),
@@ -259,7 +259,7 @@ pub(crate) async fn a_parent_is_hidden_until_its_last_fork_goes<S: Archive>(stor
     }
     assert_eq!(listed(store, &SessionFilter::all(9)).await, ["deep"]);
     assert_eq!(found(store, "warm").await, places(&[]));
-    assert_eq!(store.due(i64::MAX, 9).await.unwrap(), []);
+    assert_eq!(store.due(i64::MAX, 9).await.unwrap(), [id("deep")]);
     assert_eq!(all(store, "deep").await.len(), 5, "its log is whole");
     // A hidden one takes no forks.
     let late = store.create(&id("late")).await.unwrap();
@@ -297,38 +297,83 @@ pub(crate) async fn snapshots_are_kept_one_a_session<S: Archive>(store: &S) {
 
 pub(crate) async fn due_is_what_nobody_drives<S: Archive>(store: &S) {
     let asked = |at| vec![(at, 1, 0, prompt("Go"))];
-    let parks = |at, until_ms| {
-        let end = [(at, 1, 1, parked(until_ms)), (at, 1, 1, ended(Stop::Parked))];
+    let parks = |at, until_ms, calls: &[CallId]| {
+        let end = [(at, 1, 1, parked(until_ms, calls)), (at, 1, 1, ended(Stop::Parked))];
         asked(at).into_iter().chain(end).collect::<Vec<_>>()
     };
-    let then = |mut lines: Vec<Line>, event| {
-        lines.push((99, 1, 1, event));
-        lines
-    };
-    let sessions = [
-        ("open", asked(10)),
-        ("timed", parks(20, Some(500))),
-        ("for-ever", parks(30, None)),
-        ("answered", then(parks(40, None), answered())),
-        ("woken", then(parks(50, None), woken())),
-        ("over", then(parks(60, Some(5)), ended(Stop::End))),
-        ("idle", vec![(70, 0, 0, started())]),
-        ("held", asked(80)),
+    let call = &[CallId::new(3, 0)][..];
+    // What is written later, by another process.
+    let sessions: [(&str, Vec<Line>, Option<Event>); 10] = [
+        ("open", asked(10), None),
+        ("timed", parks(20, Some(500), &[]), None),
+        ("for-ever", parks(30, None, call), None),
+        ("allowed", parks(40, None, call), Some(answered())),
+        ("done", parks(41, Some(600), call), Some(finished("weather", How::Ok, 1))),
+        ("news", parks(42, Some(600), &[]), Some(finished("weather", How::Ok, 1))),
+        ("woken", parks(50, None, call), Some(woken())),
+        ("over", parks(60, Some(5), &[]), Some(ended(Stop::End))),
+        ("idle", vec![(70, 0, 0, started())], None),
+        ("held", asked(80), None),
     ];
-    for (name, lines) in sessions {
-        written(store, name, &chain(Head::default(), lines)).await;
+    for (name, lines, later) in sessions {
+        let entries = chain(Head::default(), lines);
+        written(store, name, &entries).await;
+        if let Some(later) = later {
+            let head = head_of(&entries);
+            let claim = store.claim(&id(name)).await.unwrap();
+            store.append(&claim, head, chain(head, [(99, 1, 1, later)])).await.unwrap();
+        }
+        assert_eq!(store.check(&id(name)).await.unwrap(), [], "{name}");
     }
+    let waiting = SessionFilter { standing: Some(Standing::Waiting), ..SessionFilter::all(9) };
+    assert_eq!(listed(store, &waiting).await, ["done", "allowed", "for-ever"]);
     let _held = store.claim(&id("held")).await.unwrap();
-    let table: [(i64, usize, &[&str]); 4] = [
+    let table: [(i64, usize, &[&str]); 5] = [
         (98, 9, &["open", "woken"]),
-        (499, 9, &["open", "answered", "woken"]),
-        (500, 9, &["open", "timed", "answered", "woken"]),
+        (499, 9, &["open", "allowed", "done", "woken"]),
+        (500, 9, &["open", "timed", "allowed", "done", "woken"]),
+        (600, 9, &["open", "timed", "allowed", "done", "news", "woken"]),
         (500, 2, &["open", "timed"]),
     ];
     for (now_ms, max, expected) in table {
         let due = store.due(now_ms, max).await.unwrap();
         let due: Vec<&str> = due.iter().map(|id| id.as_str()).collect();
         assert_eq!(due, expected, "{now_ms} {max}");
+    }
+}
+
+/// A fork stands as its parent stood at its place, until its own entries say something else.
+pub(crate) async fn a_fork_stands_as_its_parent_stood<S: Archive>(store: &S) {
+    let call = [CallId::new(3, 0)];
+    let lines = [
+        (1, 1, 0, prompt("Go")),
+        (2, 1, 1, round(1)),
+        (3, 1, 1, replied("", [0; 5], None, 1)),
+        (4, 1, 1, parked(Some(900), &call)),
+        (5, 1, 1, ended(Stop::Parked)),
+        (6, 1, 1, woken()),
+        (7, 1, 1, ended(Stop::End)),
+    ];
+    let parent = chain(Head::default(), lines);
+    written(store, "parent", &parent).await;
+    let table: [(usize, Option<Event>, Standing, Option<i64>); 5] = [
+        (1, None, Standing::Open, None),
+        (3, None, Standing::Open, None),
+        (5, None, Standing::Waiting, Some(900)),
+        (5, Some(finished("weather", How::Unknown, 0)), Standing::Waiting, Some(11)),
+        (7, None, Standing::Idle, None),
+    ];
+    for (number, (at, own, standing, wake_ms)) in table.into_iter().enumerate() {
+        let at = parent[at - 1].head();
+        let name = format!("fork-{number}");
+        let first = forked("parent", at, 10);
+        let own = chain(first.head(), own.map(|event| (11, 1, 1, event)));
+        let entries: Vec<Entry> = [first].into_iter().chain(own.iter().cloned()).collect();
+        let claim = store.create(&id(&name)).await.unwrap();
+        store.append(&claim, at, entries.into()).await.unwrap();
+        let row = store.sessions(&SessionFilter::prefix(&name, 1)).await.unwrap().remove(0);
+        assert_eq!((row.standing, row.wake_ms), (standing, wake_ms), "{name}");
+        assert_eq!(store.check(&id(&name)).await.unwrap(), [], "{name}");
     }
 }
 

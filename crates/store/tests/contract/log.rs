@@ -5,8 +5,8 @@ use std::sync::Arc;
 use inspan_core::{
     event::{
         CancelRequested, Entry, Event, Head, ModelFailed, ModelReplied, Parked, PermissionAnswered,
-        PromptSubmitted, RoundStarted, SessionStarted, Stop, ToolFinished, TurnEnded, Woken,
-        WokenWhy,
+        PromptSubmitted, RoundStarted, SessionForked, SessionStarted, Stop, ToolFinished,
+        TurnEnded, Woken, WokenWhy,
     },
     gate::{AnsweredBy, Choice},
     hash::Hash,
@@ -140,8 +140,8 @@ pub(crate) fn pictures(hashes: &[Hash]) -> Event {
         .into()
 }
 
-pub(crate) fn parked(until_ms: Option<i64>) -> Event {
-    Parked { why: "it waits".into(), until_ms, calls: Vec::new() }.into()
+pub(crate) fn parked(until_ms: Option<i64>, calls: &[CallId]) -> Event {
+    Parked { why: "it waits".into(), until_ms, calls: calls.to_vec() }.into()
 }
 
 pub(crate) fn answered() -> Event {
@@ -156,15 +156,12 @@ pub(crate) fn answered() -> Event {
 
 /// The first entry of a fork of `parent` at `at`.
 pub(crate) fn forked(parent: &str, at: Head, at_ms: i64) -> Entry {
-    let body = format!(r#"{{"parent":"{parent}","seq":{},"hash":"{}"}}"#, at.seq, at.hash);
-    let (seq, kind, version) = (at.seq + 1, "SessionForked", 0_u32);
-    let hash = Hash::of(&[
-        &at.hash.0,
-        &seq.to_be_bytes(),
-        &at_ms.to_be_bytes(),
-        kind.as_bytes(),
-        &version.to_be_bytes(),
-        body.as_bytes(),
-    ]);
-    Entry::read(seq, at_ms, 1, 1, kind, version, body.into(), hash)
+    let event = SessionForked {
+        session: id("by-hand"),
+        parent: id(parent),
+        seq: at.seq,
+        hash: at.hash,
+        inspan: "0.1.0".into(),
+    };
+    Entry::next(at, at_ms, 1, 1, event.into())
 }

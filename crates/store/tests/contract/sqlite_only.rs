@@ -582,7 +582,7 @@ async fn a_read_only_place_is_told() {
                      and that its folder is writable";
     assert_eq!(with_modes(0o600, 0o700).await, "3 entries; epoch 2");
     assert_eq!(with_modes(0o400, 0o700).await, format!("3 entries; {read_only}"));
-    assert_eq!(with_modes(0o600, 0o500).await, read_only);
+    assert_eq!(with_modes(0o600, 0o500).await, format!("3 entries; {read_only}"));
     assert_eq!(with_modes(0o000, 0o700).await, cant_open);
 }
 
