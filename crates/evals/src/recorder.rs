@@ -9,7 +9,8 @@ use inspan_core::{
     hash::Hash,
     mask::Mask,
     store::{
-        Blobs, Claim, ENTRIES_READ_MAX, SessionFilter, SessionId, SessionRow, Store, StoreError,
+        Blobs, Claim, ENTRIES_READ_MAX, SessionFilter, SessionId, SessionRow, Snapshot, Store,
+        StoreError,
     },
 };
 
@@ -99,6 +100,25 @@ impl<S: Store + 'static> Store for Recorder<S> {
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {
         self.inner.blobs()
+    }
+
+    fn changed(&self, session: Option<&SessionId>) -> BoxFuture<'static, ()> {
+        self.inner.changed(session)
+    }
+
+    fn keep_snapshot(
+        &self,
+        claim: &Claim,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.inner.keep_snapshot(claim, snapshot)
+    }
+
+    fn snapshot(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
+        self.inner.snapshot(session)
     }
 }
 

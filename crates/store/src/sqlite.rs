@@ -95,6 +95,7 @@ impl Store for Sqlite {
     fn create(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
         let (log, session) = (self.log.clone(), session.clone());
         Box::pin(async move {
+            log.place.check_writable()?;
             log.check_new(&session).await?;
             let guard = Box::new(Lock::claim(&log.place.locks, &session).await?);
             Ok(Claim { session, epoch: 1, guard })
@@ -105,6 +106,7 @@ impl Store for Sqlite {
         let (log, session) = (self.log.clone(), session.clone());
         Box::pin(async move {
             // Looked for first, so that a mistyped name leaves no lock file behind.
+            log.place.check_writable()?;
             log.check_known(&session).await?;
             let guard = Box::new(Lock::claim(&log.place.locks, &session).await?);
             let epoch = log.raise_epoch(&session).await?;
@@ -171,6 +173,7 @@ impl Archive for Sqlite {
     fn remove(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StoreError>> {
         let (log, session) = (self.log.clone(), session.clone());
         Box::pin(async move {
+            log.place.check_writable()?;
             log.check_there(&session).await?;
             let _lock = Lock::claim(&log.place.locks, &session).await?;
             log.remove(&session).await

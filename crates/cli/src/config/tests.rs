@@ -86,8 +86,8 @@ fn mistakes_are_told_with_place_and_remedy() {
         ),
         (
             "colour: red\n",
-            "~/config.yaml:1:1: unknown key `colour`; there are: model, providers, models, \
-             limits, blobs",
+            "~/config.yaml:1:1: unknown key `colour`; there are: model, database, \
+             providers, models, limits, blobs",
         ),
         (
             "limits:\n  rounds_max: many\n",

@@ -174,6 +174,52 @@ fn a_fork_goes_its_own_way() {
     assert!(none.err.ends_with("it can't be forked after entry 99\n"), "{}", none.err);
 }
 
+/// What was written by hand beside the entries is noticed, and what only can be read can be read.
+#[cfg(unix)]
+#[test]
+fn a_home_that_may_not_be_written_can_be_read() {
+    use std::os::unix::{fs::chown, process::CommandExt};
+    const NOBODY: u32 = 65534;
+    let server = Server::start([says("Blue.")]);
+    let world = World::at(&server);
+    let id = world.run("Which colour?", &[]).id().to_owned();
+    let set = |path, mode| {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
+    };
+    // Root may do everything, so for root somebody else tries.
+    let is_root = chown(world.database(), Some(NOBODY), None).is_ok();
+    set(world.path(""), 0o755).expect("a folder");
+    if is_root {
+        chown(world.home(), Some(NOBODY), None).expect("a folder");
+    }
+    set(world.database(), 0o400).expect("a file");
+    set(world.home(), 0o500).expect("a folder");
+    let program = world.path("inspan");
+    std::fs::copy(env!("CARGO_BIN_EXE_inspan"), &program).expect("the command");
+    let inspan = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(&program);
+        world.surround(&mut command).args(arguments);
+        if is_root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        crate::world::Ran::of(command.output().expect("the command"))
+    };
+    let read: [&[&str]; 5] =
+        [&["sessions"], &["show", &id], &["search", "blue"], &["export", &id], &["verify", &id]];
+    for arguments in read {
+        let ran = inspan(arguments);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{arguments:?}");
+        assert!(ran.out.contains(&id), "{arguments:?}: {}", ran.out);
+    }
+    for arguments in [&["run", "--session", &id, "On."], &["remove", &id, "--yes"][..]] {
+        let ran = inspan(arguments);
+        let told = "can't be written: attempt to write a readonly database";
+        assert_eq!(ran.code, 1);
+        assert!(ran.err.contains(told), "{}", ran.err);
+    }
+    set(world.home(), 0o700).expect("a folder");
+}
+
 #[test]
 fn removing_needs_a_yes() {
     let server = Server::start([fine(), fine()]);

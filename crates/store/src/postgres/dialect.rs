@@ -11,7 +11,7 @@ pub(super) use sqlx::postgres::{
 };
 
 pub(super) use super::open::Place;
-use super::{fault, news, sql::big};
+use super::{fault, leases::LEASE_MS_MAX, news, sql::big};
 use crate::words::{Query, to_tsvector};
 
 /// How long one commit may take; after that its connection is given up.
@@ -39,11 +39,19 @@ pub(super) const FOUND_SESSIONS_END: &str = " AS tsquery))";
 
 pub(super) const FORGET_TEXTS: [&str; 1] = ["DELETE FROM words WHERE session_id = $1"];
 
-pub(super) const NOBODY_HOLDS: &str = concat!(
-    " AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.session_id = sessions.id AND c.until_ms > ",
+const NOBODY_HOLDS: &str = concat!(
+    " AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.session_id = sessions.id
+        AND c.until_ms BETWEEN ",
     now_ms!(),
-    ")"
+    " AND ",
+    now_ms!(),
+    " + "
 );
+
+/// Asks for sessions without a lease.
+pub(super) fn nobody_holds(sql: &mut QueryBuilder<Database>) {
+    sql.push(NOBODY_HOLDS).push_bind(LEASE_MS_MAX.cast_signed()).push(")");
+}
 
 pub(super) fn query(query: &Query) -> String {
     query.to_tsquery()

@@ -17,7 +17,9 @@ use super::{dialect::now_ms, fault, open::Place};
 
 /// How long a lease lasts when it is not renewed: so long do others wait for the sessions of a
 /// process that died.
-const LEASE_MS_MAX: u64 = 15_000;
+///
+/// None lasts longer: one that says so was given before the clock was set back, and is over.
+pub(super) const LEASE_MS_MAX: u64 = 15_000;
 
 /// How long the holder waits before it renews its leases.
 const RENEW_MS_MAX: u64 = 4_000;
@@ -27,9 +29,11 @@ const TAKE: &str = concat!(
     now_ms!(),
     " + $3) ON CONFLICT (session_id) DO UPDATE
         SET owner = excluded.owner, until_ms = excluded.until_ms
-        WHERE claims.owner = excluded.owner OR claims.until_ms <= ",
+        WHERE claims.owner = excluded.owner OR claims.until_ms NOT BETWEEN ",
     now_ms!(),
-    " RETURNING session_id"
+    " AND ",
+    now_ms!(),
+    " + $3 RETURNING session_id"
 );
 
 const RENEW: &str = concat!(

@@ -85,10 +85,9 @@ pub(crate) async fn due(
     count_max: usize,
 ) -> sqlx::Result<Vec<SessionId>> {
     let mut sql = QueryBuilder::new(DUE);
-    sql.push_bind(now_ms)
-        .push(")")
-        .push(dialect::NOBODY_HOLDS)
-        .push(" ORDER BY updated_ms, id LIMIT ")
+    sql.push_bind(now_ms).push(")");
+    dialect::nobody_holds(&mut sql);
+    sql.push(" ORDER BY updated_ms, id LIMIT ")
         .push_bind(i64::try_from(count_max).unwrap_or(i64::MAX));
     let rows: Vec<DueRow> = sql.build_query_as().fetch_all(connection).await?;
     Ok(rows.into_iter().map(|row| row.0).collect())

@@ -35,7 +35,7 @@ pub(super) const FORGET_TEXTS: [&str; 2] = [
 ];
 
 /// The locks on files say who holds a session.
-pub(super) const NOBODY_HOLDS: &str = "";
+pub(super) fn nobody_holds(_sql: &mut QueryBuilder<Database>) {}
 
 pub(super) fn query(query: &Query) -> String {
     query.to_fts5()

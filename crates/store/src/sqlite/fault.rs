@@ -27,10 +27,7 @@ pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
     match extended & 0xff {
         _ if extended == code::IOERR_SHMSIZE => StoreError::NotWritable { what, why: FULL.into() },
         code::FULL => StoreError::NotWritable { what, why: FULL.into() },
-        code::READONLY | code::PERM => {
-            let why = format!("{said}: check the permissions of the file and its folder");
-            StoreError::NotWritable { what, why }
-        }
+        code::READONLY | code::PERM => not_permitted(what, &said),
         code::CANTOPEN => {
             let why = format!("{said}: check that it is a file and that its folder is writable");
             StoreError::NotWritable { what, why }
@@ -55,6 +52,16 @@ pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
 /// Whether the whole database is locked by another process, so that it is no use to try at once.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     extended_code(error).is_some_and(|code| code & 0xff == code::BUSY)
+}
+
+/// The database at `path` was opened to be read alone.
+pub(super) fn read_only(path: &Path) -> StoreError {
+    not_permitted(path.display().to_string(), "attempt to write a readonly database")
+}
+
+fn not_permitted(what: String, said: &str) -> StoreError {
+    let why = format!("{said}: check the permissions of the file and its folder");
+    StoreError::NotWritable { what, why }
 }
 
 /// Whether something may not be written here, in place of no room for it.

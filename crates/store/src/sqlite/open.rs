@@ -79,6 +79,14 @@ impl Place {
             .disable_statement_logging()
     }
 
+    /// Refuses what would write, where the database may only be read.
+    pub(super) fn check_writable(&self) -> Result<(), StoreError> {
+        match self.access {
+            Access::Write => Ok(()),
+            Access::Read | Access::ReadAlone => Err(fault::read_only(&self.file)),
+        }
+    }
+
     /// Another connection; nothing needs one.
     pub(super) async fn connect_again(&self) -> sqlx::Result<SqliteConnection> {
         self.options().connect().await

@@ -7,7 +7,7 @@ use std::sync::{
 
 use inspan_core::{
     event::{Entry, Head},
-    store::{Claim, SessionFilter, Store, StoreError},
+    store::{Archive, Claim, SessionFilter, Store, StoreError},
 };
 use inspan_store::Postgres;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -139,6 +139,31 @@ async fn a_lease_that_ran_out_is_taken_over_and_its_holder_is_told() {
     by_hand.close().await.unwrap();
     store.close().await;
     other.close().await;
+    schema.remove().await;
+}
+
+/// A lease ends by the database's clock, also where that was set back meanwhile.
+#[tokio::test]
+async fn no_lease_lasts_longer_than_it_may() {
+    let schema = Schema::new().await;
+    let (store, claim, entries) = small(&schema).await;
+    let end = head_of(&entries);
+    store.append(&claim, end, chain(end, [(9, 1, 0, prompt("Go"))])).await.unwrap();
+    drop(claim);
+    let mut by_hand = schema.by_hand().await;
+    let leases = [("10000", vec![]), ("3600000", vec![id("one")]), ("-1", vec![id("one")])];
+    for (until, expected) in leases {
+        sqlx::query("DELETE FROM claims").execute(&mut by_hand).await.unwrap();
+        let sql = "INSERT INTO claims VALUES
+            ('one', 'gone', CAST(EXTRACT(EPOCH FROM now()) * 1000 AS BIGINT) + CAST($1 AS BIGINT))";
+        sqlx::query(sql).bind(until).execute(&mut by_hand).await.unwrap();
+        assert_eq!(store.due(0, 9).await.unwrap(), expected, "{until}");
+        let claimed = store.claim(&id("one")).await.map(drop);
+        let in_use = Err(StoreError::InUse(id("one")));
+        assert_eq!(claimed, if expected.is_empty() { in_use } else { Ok(()) }, "{until}");
+    }
+    by_hand.close().await.unwrap();
+    store.close().await;
     schema.remove().await;
 }
 

@@ -12,11 +12,11 @@ use std::{
 
 use futures_util::future::join_all;
 use inspan_core::{
-    event::{Entry, Head, Stop},
+    event::{Entry, Event, Head, Stop},
     hash::Hash,
     message::How,
     provider::ErrorClass,
-    store::{SessionFilter, Store, StoreError},
+    store::{Archive, SessionFilter, Store, StoreError, Wrong},
 };
 use inspan_store::Sqlite;
 use sqlx::{
@@ -277,6 +277,45 @@ async fn a_damaged_entry_does_not_take_the_others_with_it() {
         "FILE can't be read as a log: error occurred while decoding column hash: it is no \
          hash: move it away together with FILE-wal and FILE-shm, if they are there, to begin a new \
          one, or save what can be saved with `sqlite3 FILE .recover`"
+    );
+    store.close().await;
+}
+
+/// A body that is no JSON any more is kept as an unknown event; the log goes on.
+#[tokio::test]
+async fn a_damaged_body_does_no_harm() {
+    let (_folder, path) = small().await;
+    let mut connection = by_hand(&path).await;
+    for sql in [
+        "UPDATE entries SET body = '{\"torn' WHERE seq = 2",
+        "UPDATE entries SET how = 'ok', ms = 7 WHERE seq = 3",
+        "UPDATE sessions SET standing = 'open'",
+    ] {
+        sqlx::query(sql).execute(&mut connection).await.unwrap();
+    }
+    connection.close().await.unwrap();
+    let store = Sqlite::open(&path).await.unwrap();
+    let log = store.read(&id("one"), 0, 9).await.unwrap();
+    let kinds: Vec<_> = log.iter().map(|entry| matches!(entry.event, Event::Unknown(_))).collect();
+    assert_eq!(kinds, [false, true, false]);
+    assert!(!log[1].follows(log[0].head()));
+    let claim = store.claim(&id("one")).await.unwrap();
+    let head = head_of(&log);
+    store.append(&claim, head, some(head, 1)).await.unwrap();
+    // The columns that lists read are compared with what the entries say.
+    let wrong = |seq, column, found: &str, expected: &str| Wrong {
+        seq,
+        column,
+        found: found.into(),
+        expected: expected.into(),
+    };
+    assert_eq!(
+        store.check(&id("one")).await.unwrap(),
+        [
+            wrong(3, "how", "ok", "nothing"),
+            wrong(3, "ms", "7", "nothing"),
+            wrong(0, "standing", "open", "idle"),
+        ]
     );
     store.close().await;
 }
