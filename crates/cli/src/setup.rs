@@ -8,8 +8,7 @@ use std::{
 
 use inspan_core::{
     State, budget::Limits, event::SessionConfigured, gate::Asking, mask::Mask, provider::Provider,
-    store::Store,
-    turn::CallStatus,
+    store::Store, turn::CallStatus,
 };
 use inspan_engine::{Setup, SystemClock};
 use inspan_pictures::Shrink;

@@ -81,10 +81,6 @@ impl Provider for AnthropicMessages {
         render::segment(segment, images, &self.endpoint.server.quirks).into_bytes()
     }
 
-    fn picture_limits(&self) -> PictureLimits {
-        self.endpoint.server.quirks.pictures.limits()
-    }
-
     fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
         let decoder = decode::Decoder::new(request.output_tokens_max);
         let body = self.body(&request);

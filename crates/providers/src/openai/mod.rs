@@ -82,10 +82,6 @@ impl Provider for OpenAiChat {
         render::segment(segment, images, &self.endpoint.server.quirks).into_bytes()
     }
 
-    fn picture_limits(&self) -> PictureLimits {
-        self.endpoint.server.quirks.pictures.limits()
-    }
-
     fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
         let decoder = decode::Decoder::new(request.output_tokens_max);
         let body = self.body(&request);
