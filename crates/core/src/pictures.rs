@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn those_shown_longest_ago_go_and_then_there_is_room() {
-        let table: [(&[&[u8]], u32, &[u8]); 9] = [
+        type Row = (&'static [&'static [u8]], u32, &'static [u8]);
+        let table: [Row; 9] = [
             (&[], 0, &[]),
             (&[&[1, 2], &[3]], 3, &[]),
             (&[&[1, 2], &[3, 4]], 3, &[1, 2]),

@@ -110,6 +110,7 @@ fn write(picture: &DynamicImage, format: ImageFormat) -> Result<Vec<u8>, Picture
     Ok(written.into_inner())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` takes")]
 fn damaged(error: image::ImageError) -> PictureError {
     PictureError::Damaged(error.to_string())
 }

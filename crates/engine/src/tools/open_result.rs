@@ -232,8 +232,8 @@ impl std::fmt::Debug for OpenResult {
 mod tests {
     use super::*;
 
-    fn asked(arguments: Value) -> Asked {
-        Asked::read(&arguments).unwrap()
+    fn asked(arguments: &Value) -> Asked {
+        Asked::read(arguments).unwrap()
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
             (json!({"call": "c", "find": "five"}), "[0 lines with `five`, from line 1 of 4]\n"),
         ];
         for (arguments, expected) in table {
-            assert_eq!(page(text, &asked(arguments.clone())), expected, "{arguments}");
+            assert_eq!(page(text, &asked(&arguments)), expected, "{arguments}");
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
         let mut from_line = 1;
         let mut read = String::new();
         loop {
-            let page = page(&text, &asked(json!({"call": "c", "from_line": from_line})));
+            let page = page(&text, &asked(&json!({"call": "c", "from_line": from_line})));
             assert!(page.len() < PAGE_BYTES_MAX + 100);
             read.extend(page.lines().filter(|line| !line.starts_with('[')));
             let Some((_, next)) = page.rsplit_once("[goes on at from_line ") else { break };

@@ -49,12 +49,12 @@ impl Inner {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn say(&self, trouble: String) {
+    fn say(&self, trouble: &str) {
         let mut seen = self.seen();
-        let is_new = seen.said.len() < TROUBLES_SAID_MAX && seen.said.insert(trouble.clone());
+        let is_new = seen.said.len() < TROUBLES_SAID_MAX && seen.said.insert(trouble.to_owned());
         drop(seen);
         if is_new {
-            (self.told)(&trouble);
+            (self.told)(trouble);
         }
     }
 
@@ -67,7 +67,7 @@ impl Inner {
     fn is_away(&self, error: &StoreError) {
         let is_first = self.seen().away_until.replace(Instant::now() + AWAY_TIMEOUT).is_none();
         if is_first && self.second.is_some() {
-            self.say(format!("{error}; blobs are kept in the home folder meanwhile"));
+            self.say(&format!("{error}; blobs are kept in the home folder meanwhile"));
         }
     }
 
@@ -100,7 +100,7 @@ impl Inner {
             }
         }
         if let Some(error) = trouble {
-            self.say(error.to_string());
+            self.say(&error.to_string());
         }
         None
     }

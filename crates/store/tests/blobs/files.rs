@@ -9,11 +9,10 @@ use std::{
 use inspan_core::{blobs::Blobs, hash::Hash};
 use inspan_store::Files;
 
-use crate::{bytes, later_ms, now_ms};
+use crate::{bytes, later_ms, name_of, now_ms};
 
 fn file_of(folder: &Path, hash: &Hash) -> PathBuf {
-    let name = hash.to_string();
-    folder.join(&name[..2]).join(name)
+    folder.join(name_of(hash))
 }
 
 #[tokio::test]

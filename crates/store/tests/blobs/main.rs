@@ -48,6 +48,13 @@ fn bytes(text: &str) -> Arc<[u8]> {
     text.as_bytes().into()
 }
 
+/// Where a blob lies in its place.
+fn name_of(hash: &Hash) -> String {
+    let name = hash.to_string();
+    let shelf: String = name.chars().take(2).collect();
+    format!("{shelf}/{name}")
+}
+
 fn now_ms() -> i64 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as i64
 }

@@ -12,7 +12,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{bytes, later_ms, now_ms};
+use crate::{bytes, later_ms, name_of, now_ms};
 
 /// The server's address.
 fn server() -> String {
@@ -75,7 +75,7 @@ async fn names_in_a_bucket_are_those_of_a_folder() {
     let hash = s3.put(bytes("a picture")).await.unwrap();
     // Written by another client under the name, it is found.
     let other = Hash::of_bytes(b"by another");
-    object(&place, &format!("some/where/{}/{other}", &other.to_string()[..2]), b"by another").await;
+    object(&place, &format!("some/where/{}", name_of(&other)), b"by another").await;
     assert_eq!(s3.get(&other).await.unwrap(), Some(bytes("by another")));
     // What is none of ours is left alone.
     object(&place, "some/where/ab/readme.txt", b"hello").await;
@@ -93,7 +93,7 @@ async fn a_damaged_object_counts_as_lost_and_is_told_once() {
     let place = place("a_damaged_object").await;
     let s3 = S3::new(&place).unwrap();
     let hash = Hash::of_bytes(b"a picture");
-    let name = format!("{}/{hash}", &hash.to_string()[..2]);
+    let name = name_of(&hash);
     object(&place, &format!("some/where/{name}"), b"a pikture").await;
     let damaged =
         StoreError::BlobDamaged { what: format!("s3://{}/some/where/{name}", place.bucket) };
