@@ -23,8 +23,9 @@ use crate::{
     tool::ToolSpec,
 };
 
-/// The version of the log's format that this build writes. Version 0 may still change.
-pub const FORMAT_VERSION: u32 = 0;
+/// The version of the log's format that this build writes, for ever: from here on an event only gains
+/// fields that may be missing, or there is a new kind of event. Version 0 was before the first release.
+pub const FORMAT_VERSION: u32 = 1;
 
 /// Why a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -197,7 +197,7 @@ fn event() -> impl Strategy<Value = Event> {
 fn started() -> Event {
     let session = SessionId::try_from("s".to_owned()).unwrap();
     let (inspan, workdir) = (String::new(), String::new());
-    SessionStarted { session, inspan, format: 0, workdir }.into()
+    SessionStarted { session, inspan, format: 1, workdir }.into()
 }
 
 fn forked() -> Event {

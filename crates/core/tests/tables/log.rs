@@ -97,7 +97,7 @@ impl Log {
         change(&mut config);
         let session = SessionId::try_from("s".to_owned()).unwrap();
         let (inspan, workdir) = ("0.1.0".to_owned(), "/work".to_owned());
-        let started = SessionStarted { session, inspan, format: 0, workdir };
+        let started = SessionStarted { session, inspan, format: 1, workdir };
         let mut log = Self {
             state: State::default(),
             verdicts: VecDeque::new(),

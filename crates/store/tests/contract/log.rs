@@ -50,7 +50,7 @@ pub(crate) fn started() -> Event {
     SessionStarted {
         session: id("by-hand"),
         inspan: "0.1.0".into(),
-        format: 0,
+        format: 1,
         workdir: "/home/ann".into(),
     }
     .into()

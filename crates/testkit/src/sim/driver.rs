@@ -210,7 +210,7 @@ impl<'a> Driver<'a> {
         if self.state.started.is_none() {
             let session = SessionId::try_from("simulated".to_owned())?;
             let (inspan, workdir) = ("0.1.0".to_owned(), "/work".to_owned());
-            self.append(SessionStarted { session, inspan, format: 0, workdir }.into())?;
+            self.append(SessionStarted { session, inspan, format: 1, workdir }.into())?;
         }
         if self.state.config.is_none() {
             let config = self.world.config();

@@ -1,0 +1,87 @@
+//! Logs of every version of the format are read for ever: what they say, what they fold to, and the
+//! bytes that they are.
+//!
+//! A file is never changed once its version is written. When the fold changes on purpose, the state
+//! beside it is written anew, and `FOLD_VERSION` is raised, so that no older snapshot is read.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use inspan_core::{
+    Entry, Event, State,
+    event::{FORMAT_VERSION, Head},
+    snapshot::{self, FOLD_VERSION},
+};
+use serde_json::{Value, json};
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap()
+}
+
+/// The entries of a file, each known, in one chain, and written again as it stands there.
+fn entries(name: &str, version: u32) -> Vec<Entry> {
+    let text = read(name);
+    let mut head = Head::default();
+    let mut entries = Vec::new();
+    for line in text.lines() {
+        let entry = Entry::from_line(line).unwrap();
+        assert!(!matches!(entry.event, Event::Unknown(_)), "{name}: {line}");
+        assert!(entry.follows(head), "{name}: {line}");
+        assert_eq!((entry.version, entry.to_line().as_str()), (version, line), "{name}");
+        head = entry.head();
+        entries.push(entry);
+    }
+    entries
+}
+
+/// The state is the one that was written down with the log.
+fn folds_as_before(name: &str, version: u32) {
+    let entries = entries(&format!("{name}.jsonl"), version);
+    let state = State::fold(&entries);
+    let written = snapshot::write(&state).unwrap();
+    let written: Value = serde_json::from_slice(&written).unwrap();
+    let found = json!({"fold_version": FOLD_VERSION, "state": written});
+    let expected: Value = serde_json::from_str(&read(&format!("{name}.state.json"))).unwrap();
+    assert_eq!(found, expected, "the fold of {name}.jsonl is another: see the top of this file");
+}
+
+#[test]
+fn version_0_is_read() {
+    folds_as_before("v0", 0);
+}
+
+#[test]
+fn version_1_is_read() {
+    folds_as_before("v1", 1);
+}
+
+#[test]
+fn the_newest_log_has_every_kind() {
+    let name = format!("v{FORMAT_VERSION}.jsonl");
+    let entries = entries(&name, FORMAT_VERSION);
+    let kinds: BTreeSet<&str> = entries.iter().map(|entry| entry.event.kind()).collect();
+    assert_eq!(kinds, Event::KINDS.iter().copied().collect());
+}
+
+/// What a newer version wrote is kept to the byte, and folds to nothing.
+#[test]
+fn what_is_newer_is_kept() {
+    let lines = [
+        r#"{"seq":1,"at_ms":7,"turn":0,"round":0,"kind":"SomethingNew","v":1,"hash":"HASH","body":{"a":1.50}}"#,
+        r#"{"seq":2,"at_ms":7,"turn":0,"round":0,"kind":"TurnEnded","v":2,"hash":"HASH","body":{"stop":"end"}}"#,
+        r#"{"seq":3,"at_ms":7,"turn":0,"round":0,"kind":"TurnEnded","v":1,"hash":"HASH","body":{"stop":"bored"}}"#,
+    ];
+    let mut state = State::default();
+    for line in lines {
+        let line = line.replace("HASH", &"0".repeat(64));
+        let entry = Entry::from_line(&line).unwrap();
+        assert!(matches!(entry.event, Event::Unknown(_)), "{line}");
+        assert_eq!(entry.to_line(), line);
+        state.apply(&entry);
+        let head = entry.head();
+        assert_eq!(state, State { head, at_ms: 7, ..State::default() });
+    }
+}
