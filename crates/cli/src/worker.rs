@@ -111,6 +111,11 @@ async fn drive(
     id: &SessionId,
 ) -> Result<Driven, Failure> {
     let before: State = fold(&*store, id).await?;
+    if before.turn.is_none() && before.parked.is_none() {
+        return Err(Failure::Usage(format!(
+            "its log has no open turn, though it is listed so: inspan verify {id}"
+        )));
+    }
     let store: Arc<dyn Store> = store;
     let Prepared { setup, .. } = prepare(home, config, store, &later(), Some(&before))?;
     let (session, ended) = match Session::resume(setup, id.clone()).await {
@@ -135,7 +140,9 @@ async fn drive(
     }
     match ended.await {
         Ok(Err(error)) => Err(error.into()),
-        Ok(Ok(())) | Err(_) => Ok(Driven::Taken),
+        Ok(Ok(())) => Ok(Driven::Taken),
+        // It must not be tried again at once.
+        Err(why) => Err(Failure::Usage(format!("what drove it broke down: {why}"))),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     gate::{AnsweredBy, Asking, Choice},
     message::{CallId, How, Labels, ReplyStop, ToolResult},
     provider::ErrorClass,
-    recover::{fallback, is_parked_for},
+    recover::{fallback, is_parked_for, superseded, wait_ms},
     repair,
     state::State,
     turn::{CallStatus, OpenCall, Phase, Turn},
@@ -162,6 +162,9 @@ impl Now<'_> {
                     Some(answer(open, How::Unknown, words::UNKNOWN))
                 }
                 CallStatus::Allowed => free.then(|| run(self.state, open)),
+                CallStatus::Probing(_) if self.account.is_out_of_time() => {
+                    Some(answer(open, How::Unknown, words::UNKNOWN))
+                }
                 CallStatus::Probing(_) => Some(Action::ProbeTool(open.call.id.clone())),
                 CallStatus::Running(_) | CallStatus::Deferred { .. } | CallStatus::Answered(_) => {
                     None
@@ -171,11 +174,23 @@ impl Now<'_> {
                 return action;
             }
         }
-        let is_parked = || running == 0 && calls.iter().any(|open| self.parks(open));
-        waits.then(|| match is_parked() {
-            true => Action::AppendEvent(self.park().into()),
-            false => Action::Wait { until_ms: self.account.deadline_ms() },
-        })
+        if waits && running == 0 && self.is_parked() {
+            // A person who says something else is not kept waiting for what was to come.
+            let first = calls.iter().find(|open| self.turn.unread && open.waits_outside());
+            return Some(Action::AppendEvent(match first {
+                Some(open) => superseded(open).into(),
+                None => self.park().into(),
+            }));
+        }
+        waits.then(|| Action::Wait { until_ms: self.account.deadline_ms() })
+    }
+
+    /// Whether nothing is left to do but to wait outside. Nobody is sent away who is being asked.
+    fn is_parked(&self) -> bool {
+        let calls = &self.state.calls;
+        let is_asked = |open: &OpenCall| matches!(open.status, CallStatus::Asked(_));
+        let is_being_asked = self.policy.asking == Asking::Now && calls.iter().any(is_asked);
+        !is_being_asked && calls.iter().any(|open| self.parks(open))
     }
 
     /// Whether the turn parks for this call when nothing else is left to do.
@@ -267,7 +282,8 @@ impl Now<'_> {
             let why = failed.message.clone();
             return Action::AppendEvent(ProjectionRepaired { repair, why }.into());
         }
-        if let Some(model) = fallback(self.state, failed.class, failed.retry_at_ms) {
+        let wait_ms = failed.retry_at_ms.map(|retry_ms| wait_ms(failed_ms, retry_ms));
+        if let Some(model) = fallback(self.state, failed.class, wait_ms) {
             let (model, why) = (model.url.clone(), failed.message.clone());
             return Action::AppendEvent(ModelSwitched { model, why }.into());
         }
@@ -276,13 +292,14 @@ impl Now<'_> {
             let stop = if self.account.is_out_of_time() { Stop::Time } else { give_up };
             return end(stop, &failed.message);
         };
-        let wait_ms = u64::try_from(retry_ms.saturating_sub(failed_ms)).unwrap_or(0);
-        if is_parked_for(failed.class, wait_ms) {
+        if is_parked_for(failed.class, wait_ms.unwrap_or(0)) {
             let why = failed.message.clone();
             let parked = Parked { why, until_ms: Some(retry_ms), calls: Vec::new() };
             return Action::AppendEvent(parked.into());
         }
-        if self.policy.now_ms < retry_ms && !self.account.is_out_of_time() {
+        // A clock that was set back since would make it wait for its old time.
+        let is_early = (failed_ms..retry_ms).contains(&self.policy.now_ms);
+        if is_early && !self.account.is_out_of_time() {
             let deadline_ms = self.account.deadline_ms().unwrap_or(retry_ms);
             return Action::Wait { until_ms: Some(retry_ms.min(deadline_ms)) };
         }

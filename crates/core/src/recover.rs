@@ -20,7 +20,8 @@ pub fn retry_at_ms(state: &State, error: &ModelError, now_ms: i64, chance: f64) 
     let (turn, config) = (state.turn.as_ref()?, state.config.as_ref()?);
     let at = |wait_ms: u64| now_ms.saturating_add(i64::try_from(wait_ms).unwrap_or(i64::MAX));
     if error.class == ErrorClass::Quota {
-        return error.retry_after_ms.map(at);
+        // Whatever the server says: what is used up is not renewed in a moment.
+        return error.retry_after_ms.map(|wait_ms| at(wait_ms.max(RETRY_WAIT_MS_GROWN)));
     }
     if !error.class.is_passing() || turn.failures >= config.limits.retries_max {
         return None;
@@ -42,11 +43,16 @@ pub fn is_parked_for(class: ErrorClass, wait_ms: u64) -> bool {
     class == ErrorClass::Quota || wait_ms > RETRY_WAIT_MS_MAX
 }
 
-/// The model that is asked in place of one whose server failed for good, or made us wait for more
-/// than a while; `None` when the fault is not the server's, or no model is left.
-pub fn fallback(state: &State, class: ErrorClass, retry_at_ms: Option<i64>) -> Option<&ModelRef> {
+/// The wait from a failure to the next attempt, in milliseconds.
+pub fn wait_ms(failed_ms: i64, retry_at_ms: i64) -> u64 {
+    u64::try_from(retry_at_ms.saturating_sub(failed_ms)).unwrap_or(0)
+}
+
+/// The model that is asked in place of one whose server failed for good (`wait_ms` is `None`), or
+/// for which the turn would be parked; `None` when the fault is not the server's, or no model is left.
+pub fn fallback(state: &State, class: ErrorClass, wait_ms: Option<u64>) -> Option<&ModelRef> {
     let turn = state.turn.as_ref()?;
-    let is_over = class == ErrorClass::Quota || retry_at_ms.is_none();
+    let is_over = wait_ms.is_none_or(|wait_ms| is_parked_for(class, wait_ms));
     let is_servers = class.is_passing() || matches!(class, ErrorClass::Quota | ErrorClass::Auth);
     let left = state.config.as_ref()?.fallbacks.get(turn.fallback as usize);
     left.filter(|_| is_over && is_servers && !turn.cancelled)
@@ -56,17 +62,19 @@ pub fn fallback(state: &State, class: ErrorClass, retry_at_ms: Option<i64>) -> O
 /// what comes of them later is news.
 pub fn supersede(state: &State) -> Vec<Event> {
     let waiting = state.calls.iter().filter(|open| state.turn.is_none() && !open.is_answered());
-    let answer = |open: &OpenCall| match &open.status {
+    waiting.map(|open| superseded(open).into()).collect()
+}
+
+/// The answer of a call that is waited for no longer.
+pub(crate) fn superseded(open: &OpenCall) -> ToolFinished {
+    match &open.status {
         CallStatus::Deferred { job, .. } => {
             let state = ResultState::Accepted(job.clone());
-            ToolFinished {
-                result: ToolResult { state, ..ToolResult::default() },
-                ..not_run(open, How::Ok, "")
-            }
+            let result = ToolResult { state, ..ToolResult::default() };
+            ToolFinished { result, ..not_run(open, How::Ok, "") }
         }
         _ => not_run(open, How::NotRun, words::SUPERSEDED),
-    };
-    waiting.map(|open| answer(open).into()).collect()
+    }
 }
 
 /// The first entries of a fork whose past folds to `state`: the calls that are open there may go

@@ -170,6 +170,8 @@ impl State {
                 if let Some(started) = &mut self.started {
                     started.session = e.session.clone();
                 }
+                // A yes for a session is none for what others make of it.
+                self.allowed.clear();
                 self.forked = Some(e.clone());
             }
             Event::Unknown(_) => {}
@@ -228,6 +230,16 @@ impl State {
     fn configure(&mut self, config: &SessionConfigured) {
         if self.config.is_none() {
             self.context.grow(config.head_bytes());
+        }
+        if let Some(before) = &self.config {
+            // What was allowed was a tool of the agent as it was then.
+            let hash = |config: &SessionConfigured| config.agent.as_ref().map(|agent| agent.hash);
+            if hash(before) != hash(config) {
+                self.allowed.clear();
+            }
+            if before.model.url != config.model.url {
+                self.on_turn(|turn| turn.fallback = 0);
+            }
         }
         self.config = Some(Arc::new(config.clone()));
     }

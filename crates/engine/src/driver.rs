@@ -13,10 +13,11 @@ use inspan_core::{
     decide::{Abort, not_run},
     effects::Repeat,
     event::{
-        CancelRequested, Head, ModelFailed, ModelReplied, PromptSubmitted, RoundStarted,
-        ToolDeferred, ToolFinished, ToolStarted, Woken, WokenWhy,
+        CancelRequested, GateJudged, Head, ModelFailed, ModelReplied, PromptSubmitted,
+        RoundStarted, ToolDeferred, ToolFinished, ToolStarted, Woken, WokenWhy,
     },
-    gate::Asking,
+    gate::{Asking, Verdict},
+    mask::Mask,
     message::{CallId, How, Job, Reply, ReplyPart, ReplyStop, ResultState, ToolResult, Usage},
     provider::{ErrorClass, Provider},
     recover::{fallback, retry_at_ms, supersede},
@@ -31,7 +32,7 @@ use tokio::sync::{mpsc, watch};
 use crate::{
     effects::{
         AbortSignal, Clients, Done, Ending, ModelDone, ModelEnd, ask_model, for_the_log, run_tool,
-        usage_estimated,
+        usage_estimated, within_limits,
     },
     judge::judge,
     outside,
@@ -52,6 +53,9 @@ pub(crate) struct Start {
 
 /// Entries from one snapshot to the next at least.
 const SNAPSHOT_ENTRIES_MIN: u64 = 256;
+
+/// How soon a job is probed again at least, in milliseconds.
+const PROBE_AFTER_MS_MIN: u64 = 1_000;
 
 type Commit = BoxFuture<'static, (Arc<[Entry]>, Result<(), StoreError>)>;
 
@@ -203,10 +207,16 @@ impl Driver {
 
     /// Waits until everything that the store was given is durable.
     async fn committed(&mut self) -> Result<(), StoreError> {
-        while let Some(commit) = self.commits.next().await {
-            self.publish(commit)?;
+        loop {
+            tokio::select! {
+                biased;
+                commit = self.commits.next() => match commit {
+                    Some(commit) => self.publish(commit)?,
+                    None => return Ok(()),
+                },
+                () = &mut self.lost => return Err(self.moved()),
+            }
         }
-        Ok(())
     }
 
     fn publish(&self, commit: (Arc<[Entry]>, Result<(), StoreError>)) -> Result<(), StoreError> {
@@ -400,7 +410,7 @@ impl Driver {
         let after = |ms: u64| {
             self.setup.clock.now_ms().saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))
         };
-        let probe_at_ms = job.probe_after_ms.map(after);
+        let probe_at_ms = job.probe_after_ms.map(|ms| after(ms.max(PROBE_AFTER_MS_MIN)));
         let job = self.setup.mask.text(&job.id).into_owned();
         self.record(ToolDeferred { call, name, job, probe_at_ms });
     }
@@ -445,8 +455,7 @@ impl Driver {
         let is_free = is_empty && counted == Usage::default() && class.is_refusal();
         let usage = if is_free { counted } else { self.estimated(&counted, &reply.parts) };
         let cost_nano_usd = self.cost(&usage);
-        let is_asked_again =
-            retry_at_ms.is_some() || fallback(&self.state, class, retry_at_ms).is_some();
+        let is_asked_again = retry_at_ms.is_some() || fallback(&self.state, class, None).is_some();
         let partial = (!is_asked_again && !is_empty).then_some(reply);
         self.record(ModelFailed {
             class,
@@ -488,7 +497,7 @@ impl Driver {
         let judged =
             judge(session, open, self.tools.clone(), gates.clone(), shared.clone()).boxed();
         if let Some(event) = self.unless_cancelled(judged).await? {
-            self.record(event);
+            self.record(masked(event, &self.setup.mask));
         }
         Ok(())
     }
@@ -643,6 +652,26 @@ impl Announced {
             Self::Model(_) => true,
             Self::Tool(started) => started.repeat == Repeat::Pure && started.effects.only_reads(),
         }
+    }
+}
+
+/// What gates and checks say, which may quote what they were given.
+fn masked(event: Event, mask: &Mask) -> Event {
+    let text = |text: String| mask.text(&text).into_owned();
+    match event {
+        Event::GateJudged(e) => {
+            let verdict = match e.verdict {
+                Verdict::Allow => Verdict::Allow,
+                Verdict::Ask(why) => Verdict::Ask(text(why)),
+                Verdict::Deny(why) => Verdict::Deny(text(why)),
+            };
+            GateJudged { verdict, ..e }.into()
+        }
+        Event::ToolFinished(e) => {
+            let result = within_limits(e.result, mask);
+            ToolFinished { result, ..e }.into()
+        }
+        event => event,
     }
 }
 

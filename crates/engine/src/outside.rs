@@ -117,6 +117,10 @@ pub async fn fork(
         return Err(OutsideError::NoEntry { session: parent.clone(), entries, seq });
     }
     let events = recover::fork(&state, child.clone(), env!("CARGO_PKG_VERSION"), clock.now_ms());
+    if events.is_empty() {
+        let (what, why) = (format!("session {parent}"), "its beginning can't be read".to_owned());
+        return Err(StoreError::Damaged { what, why }.into());
+    }
     let claim = store.create(&child).await?;
     append(store, clock, &claim, state, events).await
 }
@@ -167,10 +171,18 @@ pub(crate) fn delivered(
     let open = state.call(call);
     let name = open.map(|open| open.call.name.clone()).or_else(|| name_of(state, call));
     let name = name.ok_or_else(|| OutsideError::NoCall(call.clone()))?;
-    // What runs here will tell its own end.
-    if open.is_some_and(|open| {
-        !open.is_answered() && !matches!(open.status, CallStatus::Deferred { .. })
-    }) {
+    // Whoever does the work may be faster than the tool that handed it over. What has not begun can
+    // have no result.
+    let has_begun = |status: &CallStatus| {
+        matches!(
+            status,
+            CallStatus::Running(_)
+                | CallStatus::Probing(_)
+                | CallStatus::Deferred { .. }
+                | CallStatus::Answered(_)
+        )
+    };
+    if open.is_some_and(|open| !has_begun(&open.status)) {
         return Err(OutsideError::NoCall(call.clone()));
     }
     let labels = open

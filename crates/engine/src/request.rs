@@ -1,6 +1,11 @@
 //! Requests that only grow: the bytes of each segment are made once and kept.
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use inspan_core::{
     State,
@@ -137,7 +142,12 @@ async fn sent(
     let whole = blobs.get(hash).await.ok()??;
     let Some(fit) = fit else { return Some(Ok(whole)) };
     let (fit, looked_at, limits) = (Arc::clone(fit), Arc::clone(&whole), *limits);
-    let smaller: Arc<[u8]> = match aside(move || fit.fit(&looked_at, &limits)).await {
+    // Code of others: what breaks down in it is one picture, not the session.
+    let fitted = move || {
+        catch_unwind(AssertUnwindSafe(|| fit.fit(&looked_at, &limits)))
+            .unwrap_or_else(|_| Err("it can't be read".to_owned()))
+    };
+    let smaller: Arc<[u8]> = match aside(fitted).await {
         Ok(Some(smaller)) => smaller.into(),
         Ok(None) => return Some(Ok(whole)),
         Err(why) => return Some(Err(why)),

@@ -183,8 +183,7 @@ impl Log {
 
     fn failed_with(&mut self, error: ModelError) {
         let retry_at_ms = retry_at_ms(&self.state, &error, self.now_ms, 0.0);
-        let is_last =
-            retry_at_ms.is_none() && fallback(&self.state, error.class, retry_at_ms).is_none();
+        let is_last = retry_at_ms.is_none() && fallback(&self.state, error.class, None).is_none();
         let partial = is_last.then(|| self.arrived_as(ReplyStop::Broken)).flatten();
         let ModelError { class, message, refused, .. } = error;
         let what = match &refused {

@@ -189,3 +189,27 @@ fn at_once_is_no_sooner_than_the_wait_of_our_own() {
     }
     assert_eq!(waits, [500, 1_000, 3_000, 4_000]);
 }
+
+/// A clock that was set back in the meantime does not make it wait for the old time.
+#[test]
+fn a_clock_that_jumps_back_costs_no_more_than_the_wait() {
+    let mut log = Log::new();
+    log.later(3_600_000);
+    log.prompt("Look.");
+    log.failed(ErrorClass::Overloaded, None);
+    log.later(-3_600_000);
+    log.is(r#"
+        > 3600000 ms later
+        idle
+        > prompt "Look."
+        ask model: round 1, attempt 1, reads 37, writes 8192 at most
+        wait
+        > failed Overloaded
+        wait until 3600500
+        > -3600000 ms later
+        ask model: round 1, attempt 2, reads 37, writes 8192 at most
+        wait
+        --------
+        user: Look.
+    "#);
+}

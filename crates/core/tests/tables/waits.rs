@@ -204,3 +204,86 @@ fn a_fork_knows_nothing_of_what_was_open() {
         call_5_1 unknown: Outcome unknown: this session was forked while the call was open. It may or may not have happened. Check before you try it again.
     "#);
 }
+
+#[test]
+fn a_prompt_that_comes_before_the_park_goes_first_too() {
+    let mut log = Log::new();
+    log.prompt("List it, and look.");
+    log.replied(&[call("list", "{}"), call("look", "{}")]);
+    log.deferred(0, "job 7", None);
+    log.prompt("Forget it.");
+    log.finished(1, How::Ok, "19");
+    log.is(r#"
+        > prompt "List it, and look."
+        ask model: round 1, attempt 1, reads 41, writes 8192 at most
+        wait
+        > replied End: list({}), look({})
+        judge call_5_0
+        run call_5_0 list, attempt 1, key s/call_5_0, Idempotent []
+        judge call_5_1
+        run call_5_1 look, attempt 1, key s/call_5_1, Pure []
+        wait
+        > deferred call_5_0 as job 7
+        wait
+        > prompt "Forget it."
+        wait
+        > finished call_5_1 ok: "19"
+        answer call_5_0 list ok: ""
+        ask model: round 2, attempt 1, reads 49, writes 8192 at most
+        wait
+        --------
+        user: List it, and look.
+        model: list({})
+        model: look({})
+        call_5_0 ok: [no output]
+        call_5_1 ok: 19
+        user: Forget it.
+    "#);
+}
+
+#[test]
+fn nobody_is_sent_away_who_is_being_asked() {
+    let mut log = Log::new();
+    log.verdicts = [Verdict::Allow, Verdict::Ask("it writes".to_owned())].into();
+    log.prompt("Put both.");
+    log.replied(&[call("put", r#"{"path":"a"}"#), call("put", r#"{"path":"b"}"#)]);
+    log.deferred(0, "job 7", None);
+    log.answered(1, Choice::No);
+    log.is(r#"
+        > prompt "Put both."
+        ask model: round 1, attempt 1, reads 38, writes 8192 at most
+        wait
+        > replied End: put({"path":"a"}), put({"path":"b"})
+        judge call_5_0
+        run call_5_0 put, attempt 1, key s/call_5_0, Idempotent ["writes"]
+        judge call_5_1
+        ask person: call_5_1 put({"path":"b"}), "it writes", [Once, Session, No]
+        wait
+        > deferred call_5_0 as job 7
+        wait
+        > answered call_5_1 No
+        answer call_5_1 put refused: "Refused: no reason given. This is final; do not try the same call again."
+        park until None: "put (call_5_0) waits for its job job 7"
+        end parked "put (call_5_0) waits for its job job 7"
+        idle
+        --------
+        user: Put both.
+        model: put({"path":"a"})
+        model: put({"path":"b"})
+        call_5_0 unknown: No result was recorded for this call.
+        call_5_1 refused: Refused: no reason given. This is final; do not try the same call again.
+    "#);
+}
+
+#[test]
+fn what_was_allowed_for_a_session_is_not_for_its_forks() {
+    let mut log = Log::new();
+    log.verdicts = [Verdict::Ask("it costs".to_owned())].into();
+    log.prompt("Pay.");
+    log.replied(&[call("pay", "{}")]);
+    log.answered(0, Choice::Session);
+    assert!(log.state.allowed.contains("pay"));
+    let child = SessionId::try_from("child".to_owned()).unwrap();
+    fork(&log.state, child, "0.1.0", 0).into_iter().for_each(|event| log.append(event));
+    assert!(log.state.allowed.is_empty());
+}

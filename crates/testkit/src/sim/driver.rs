@@ -479,8 +479,7 @@ impl<'a> Driver<'a> {
     fn failed(&mut self, error: ModelError, partial: Vec<ReplyPart>) -> Result<(), Over> {
         let chance = self.rng.f64();
         let retry_at_ms = retry_at_ms(&self.state, &error, self.now_ms, chance);
-        let is_last =
-            retry_at_ms.is_none() && fallback(&self.state, error.class, retry_at_ms).is_none();
+        let is_last = retry_at_ms.is_none() && fallback(&self.state, error.class, None).is_none();
         let keeps = is_last && !partial.is_empty();
         let failed = ModelFailed {
             class: error.class,
