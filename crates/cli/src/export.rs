@@ -34,8 +34,8 @@ struct Header {
     masked: bool,
 }
 
-/// Writes the session whose identifier is `given` or begins so, with the entries that it shares with
-/// those that it was forked from, to a file or to standard output.
+/// Writes the session whose identifier is `given` or begins so, with the entries that it shares
+/// with those that it was forked from, to a file or to standard output.
 pub(crate) async fn export(
     home: &Home,
     given: &str,

@@ -36,8 +36,8 @@ const READERS_MAX: u32 = 4;
 const WRITERS_MAX: usize = 4;
 
 /// Logs in a Postgres database. A URL names it, as for every program that speaks to Postgres:
-/// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with `?options=-csearch_path=SCHEMA` for a schema of
-/// its own.
+/// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with `?options=-csearch_path=SCHEMA` for a schema
+/// of its own.
 ///
 /// When it is dropped, what has queued is still written, as long as its runtime runs;
 /// [`Postgres::close`] waits for it.

@@ -122,8 +122,8 @@ pub(super) async fn open(place: &Place) -> Result<SqliteConnection, StoreError> 
     }
 }
 
-/// Opens a database that may not be written, if it is there and up to date. Where not even the files
-/// beside it can be made, what they would hold must be in it already.
+/// Opens a database that may not be written, if it is there and up to date. Where not even the
+/// files beside it can be made, what they would hold must be in it already.
 pub(super) async fn open_to_read(place: &Place) -> Option<(Place, SqliteConnection)> {
     for access in [Access::Read, Access::ReadAlone] {
         let has_log = check_log(&place.file).is_err() || bytes(&beside(&place.file, "-wal")) > 0;

@@ -150,7 +150,8 @@ async fn an_older_database_is_brought_up_to_date() {
             .unwrap();
         for (entry, hash) in [(&entries[0], entries[0].hash.to_string()), (&entries[1], hash)] {
             sqlx::query(
-                "INSERT INTO entries (session_id, seq, at_ms, turn, round, kind, version, hash, body)
+                "INSERT INTO entries
+                    (session_id, seq, at_ms, turn, round, kind, version, hash, body)
                 VALUES ($1, $2, $3, $4, 0, $5, 0, $6, $7)",
             )
             .bind(session)
