@@ -57,14 +57,13 @@ pub(super) fn query(query: &Query) -> String {
     query.to_tsquery()
 }
 
-/// Keeps the words of texts, each by the entry that it stands in.
+/// Keeps the words of texts, each by the session and the entry that it stands in.
 pub(super) async fn keep_texts(
     connection: &mut Connection,
-    session: &SessionId,
-    texts: &[(u64, Cow<'_, str>)],
+    texts: &[(&SessionId, u64, Cow<'_, str>)],
 ) -> sqlx::Result<()> {
     let mut sql = QueryBuilder::new("INSERT INTO words (session_id, seq, words) ");
-    sql.push_values(texts, |mut row, (seq, text)| {
+    sql.push_values(texts, |mut row, (session, seq, text)| {
         row.push_bind(session.as_str())
             .push_bind(big(*seq))
             .push("CAST(")

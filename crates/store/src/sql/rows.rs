@@ -192,16 +192,15 @@ impl Moving {
     }
 }
 
+/// An entry, and the session that it is of.
+pub(crate) type Placed<'a> = (&'a SessionId, &'a Entry);
+
 /// Writes the entries' rows, and what is kept beside them. Every statement has its way to the
-/// database and back, so rows share one.
-pub(crate) async fn insert(
-    connection: &mut Connection,
-    session: &SessionId,
-    entries: &[Entry],
-) -> sqlx::Result<()> {
-    for entries in entries.chunks(INSERT_ROWS_MAX) {
+/// database and back, so rows share one, those of several sessions, too.
+pub(crate) async fn insert(connection: &mut Connection, placed: &[Placed<'_>]) -> sqlx::Result<()> {
+    for placed in placed.chunks(INSERT_ROWS_MAX) {
         let mut query = QueryBuilder::new(INSERT_ENTRIES);
-        query.push_values(entries, |mut row, entry| {
+        query.push_values(placed, |mut row, (session, entry)| {
             let columns = entry.columns();
             row.push_bind(session.as_str())
                 .push_bind(big(entry.seq))
@@ -226,8 +225,8 @@ pub(crate) async fn insert(
                 .push_bind(&*entry.body);
         });
         query.build().execute(&mut *connection).await?;
-        insert_refs(connection, session, entries).await?;
-        texts::keep(connection, session, entries).await?;
+        insert_refs(connection, placed).await?;
+        texts::keep(connection, placed).await?;
     }
     Ok(())
 }
@@ -235,16 +234,15 @@ pub(crate) async fn insert(
 /// Writes which blobs the entries name.
 pub(crate) async fn insert_refs(
     connection: &mut Connection,
-    session: &SessionId,
-    entries: &[Entry],
+    placed: &[Placed<'_>],
 ) -> sqlx::Result<()> {
-    let named = entries
-        .iter()
-        .flat_map(|entry| stored::blobs(&entry.event).into_iter().map(|hash| (entry.seq, hash)));
-    let named: Vec<(u64, Hash)> = named.collect::<BTreeSet<_>>().into_iter().collect();
+    let named = placed.iter().flat_map(|(session, entry)| {
+        stored::blobs(&entry.event).into_iter().map(|hash| (*session, entry.seq, hash))
+    });
+    let named: Vec<(&SessionId, u64, Hash)> = named.collect::<BTreeSet<_>>().into_iter().collect();
     for named in named.chunks(INSERT_ROWS_MAX) {
         let mut query = QueryBuilder::new(INSERT_REFS);
-        query.push_values(named, |mut row, (seq, hash)| {
+        query.push_values(named, |mut row, (session, seq, hash)| {
             row.push_bind(hash.to_string()).push_bind(session.as_str()).push_bind(big(*seq));
         });
         query.build().execute(&mut *connection).await?;

@@ -1,7 +1,6 @@
 //! What a search looks through: kept in the transaction of the entries, found by the dialect.
 
 use inspan_core::{
-    event::Entry,
     store::{Found, SessionId},
     stored,
 };
@@ -9,21 +8,17 @@ use sqlx::{FromRow, QueryBuilder};
 
 use super::{
     dialect::{self, Connection, RawRow},
-    rows::{EntryRow, id},
+    rows::{EntryRow, Placed, id},
 };
 use crate::words::Query;
 
-/// Keeps the words of `entries`.
-pub(crate) async fn keep(
-    connection: &mut Connection,
-    session: &SessionId,
-    entries: &[Entry],
-) -> sqlx::Result<()> {
-    let texts = entries
-        .iter()
-        .filter_map(|entry| stored::searchable(&entry.event).map(|text| (entry.seq, text)));
+/// Keeps the words of the entries.
+pub(crate) async fn keep(connection: &mut Connection, placed: &[Placed<'_>]) -> sqlx::Result<()> {
+    let texts = placed.iter().filter_map(|(session, entry)| {
+        stored::searchable(&entry.event).map(|text| (*session, entry.seq, text))
+    });
     let texts: Vec<_> = texts.collect();
-    if texts.is_empty() { Ok(()) } else { dialect::keep_texts(connection, session, &texts).await }
+    if texts.is_empty() { Ok(()) } else { dialect::keep_texts(connection, &texts).await }
 }
 
 /// Forgets the words of a session.

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     dialect::{self, Connection, Place},
-    rows::{self, Known, Moving},
+    rows::{self, Known, Moving, Placed},
 };
 use crate::CLOSED;
 
@@ -239,16 +239,28 @@ async fn commit(
     answers
 }
 
+/// The entries of a group are written together at its end, but before anything that reads or
+/// removes entries.
 async fn answer_all(
     connection: &mut Connection,
     asks: &[Ask],
     again: bool,
 ) -> sqlx::Result<Vec<Answer>> {
     let mut answers = Vec::with_capacity(asks.len());
+    let mut placed: Vec<Placed<'_>> = Vec::new();
     for ask in asks {
+        if !matches!(ask, Ask::Append { entries, .. } if !is_fork(entries)) {
+            rows::insert(connection, &placed).await?;
+            placed.clear();
+        }
         answers.push(match ask {
             Ask::Append { session, epoch, after, entries } => {
-                append(connection, session, *epoch, *after, entries, again).await?
+                let head = (*epoch, *after);
+                let moved = append(connection, session, head, entries, again).await?;
+                if moved == Ok(true) {
+                    placed.extend(entries.iter().map(|entry| (session, entry)));
+                }
+                moved.map(|_| None)
             }
             Ask::RaiseEpoch(session) => {
                 rows::raise_epoch(connection, session).await?;
@@ -266,37 +278,40 @@ async fn answer_all(
             },
         });
     }
+    rows::insert(connection, &placed).await?;
     sqlx::raw_sql("COMMIT").execute(connection).await?;
     Ok(answers)
 }
 
+fn is_fork(entries: &[Entry]) -> bool {
+    entries.first().is_some_and(|first| forked_from(&first.event).is_some())
+}
+
 /// Moving the head comes first and can be refused; so a refused append leaves nothing to undo, and
 /// its neighbours in the transaction stand. `again` says that this was tried before, perhaps with
-/// success: a head that is where it was to go was moved by that attempt.
+/// success: a head that is where it was to go was moved by that attempt, and false says that the
+/// entries are written.
 async fn append(
     connection: &mut Connection,
     session: &SessionId,
-    epoch: u64,
-    after: Head,
+    (epoch, after): (u64, Head),
     entries: &[Entry],
     again: bool,
-) -> sqlx::Result<Answer> {
-    match rows::move_head(connection, session, epoch, after, entries).await? {
-        Moving::Moved => {}
+) -> sqlx::Result<Result<bool, StoreError>> {
+    Ok(match rows::move_head(connection, session, epoch, after, entries).await? {
+        Moving::Moved => Ok(true),
         Moving::NoEntry => {
             let parent = entries.first().and_then(|first| forked_from(&first.event));
             let session = parent.map_or(session, |(parent, _)| parent).clone();
-            return Ok(Err(StoreError::NoEntry { session, seq: after.seq }));
+            Err(StoreError::NoEntry { session, seq: after.seq })
         }
         Moving::Refused => {
             let known = if again { rows::known(connection, session).await? } else { None };
             let written = entries.last().map(Entry::head);
-            return Ok(match known {
-                Some(known) if known.epoch == epoch && Some(known.head) == written => Ok(None),
+            match known {
+                Some(known) if known.epoch == epoch && Some(known.head) == written => Ok(false),
                 _ => Err(StoreError::Moved { session: session.clone(), after: after.seq }),
-            });
+            }
         }
-    }
-    rows::insert(connection, session, entries).await?;
-    Ok(Ok(None))
+    })
 }

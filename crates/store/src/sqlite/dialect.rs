@@ -1,6 +1,6 @@
 //! What is SQLite's own in the SQL.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use inspan_core::store::SessionId;
 use sqlx::{QueryBuilder, Row};
@@ -41,28 +41,25 @@ pub(super) fn query(query: &Query) -> String {
     query.to_fts5()
 }
 
-/// Keeps the words of texts, each by the entry that it stands in.
+/// Keeps the words of texts, each by the session and the entry that it stands in.
 pub(super) async fn keep_texts(
     connection: &mut Connection,
-    session: &SessionId,
-    texts: &[(u64, Cow<'_, str>)],
+    texts: &[(&SessionId, u64, Cow<'_, str>)],
 ) -> sqlx::Result<()> {
     let mut sql = QueryBuilder::new("INSERT INTO texts (session_id, seq) ");
-    sql.push_values(texts, |mut row, (seq, _)| {
+    sql.push_values(texts, |mut row, (session, seq, _)| {
         row.push_bind(session.as_str()).push_bind(big(*seq));
     });
-    sql.push(" RETURNING id, seq");
+    sql.push(" RETURNING id, session_id, seq");
     let numbered = sql.build().fetch_all(&mut *connection).await?;
-    let mut rows = Vec::with_capacity(texts.len());
+    let mut numbers: HashMap<(&str, i64), i64> = HashMap::with_capacity(texts.len());
     for row in &numbered {
-        let (id, seq): (i64, i64) = (row.try_get("id")?, row.try_get("seq")?);
-        let text = texts.iter().find(|(own, _)| big(*own) == seq);
-        let text = text.map(|(_, text)| words(text).collect::<Vec<_>>().join(" "));
-        rows.push((id, text.unwrap_or_default()));
+        numbers.insert((row.try_get("session_id")?, row.try_get("seq")?), row.try_get("id")?);
     }
     let mut sql = QueryBuilder::new("INSERT INTO words (rowid, text) ");
-    sql.push_values(rows, |mut row, (id, text)| {
-        row.push_bind(id).push_bind(text);
+    sql.push_values(texts, |mut row, (session, seq, text)| {
+        row.push_bind(numbers.get(&(session.as_str(), big(*seq))).copied())
+            .push_bind(words(text).collect::<Vec<_>>().join(" "));
     });
     sql.build().execute(connection).await.map(drop)
 }

@@ -56,8 +56,9 @@ async fn fill_one(connection: &mut SqliteConnection, session: &SessionId) -> sql
     loop {
         let after = log.last().map_or(0, |entry| entry.seq);
         let page = read_own(connection, session, after, u64::MAX, ENTRIES_READ_MAX).await?;
-        insert_refs(connection, session, &page).await?;
-        texts::keep(connection, session, &page).await?;
+        let placed: Vec<_> = page.iter().map(|entry| (session, entry)).collect();
+        insert_refs(connection, &placed).await?;
+        texts::keep(connection, &placed).await?;
         let is_last = page.len() < ENTRIES_READ_MAX;
         log.extend(page);
         if is_last {
