@@ -25,12 +25,12 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Go on with a session whose process ended in the middle, or that is parked
     Resume(ResumeArgs),
-    /// Drive the sessions of the database that are due: interrupted, or parked until now
-    Worker(WorkerArgs),
     /// Answer a question that a parked turn waits for, from any process
     Answer(AnswerArgs),
     /// Deliver the result of a call whose work went on elsewhere
     Deliver(DeliverArgs),
+    /// Drive the sessions of the database that are due: interrupted, or parked until now
+    Worker(WorkerArgs),
     /// List the sessions, those changed last first
     Sessions(SessionsArgs),
     /// Find prompts, answers and results of tools by their words

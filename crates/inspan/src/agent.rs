@@ -166,9 +166,9 @@ impl Agent {
     }
 
     /// Where pictures, and results that are too long for the log, are kept. The model can then read
-    /// such a result in pages: its tools get one more, `open_result`. If not set, where the store
-    /// says ([`Store::blobs`]), which is a folder beside the file for SQLite; else pictures are kept
-    /// in memory, and of long results only the beginning and the end.
+    /// such a result in pages: its tools get one more, `open_result`. If not set, pictures are kept where the store
+    /// says ([`Store::blobs`]), which is a folder beside the file for SQLite, else
+    /// in memory; and of long results only the beginning and the end.
     pub fn blobs(mut self, blobs: impl Blobs + 'static) -> Self {
         self.blobs = Some(Arc::new(blobs));
         self
@@ -274,7 +274,7 @@ impl Agent {
         Setup {
             store: self.store.clone(),
             pictures: None,
-            keeps_results: kept.is_some(),
+            keeps_results: self.blobs.is_some(),
             blobs: Some(kept.unwrap_or_else(|| Arc::new(self.pictures.clone()))),
             provider: self.provider.clone(),
             fallbacks: Vec::new(),

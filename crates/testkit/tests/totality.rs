@@ -97,6 +97,9 @@ proptest! {
             };
             let _ = (recover(&state, at_ms), retry_at_ms(&state, &error, at_ms, 1.0));
         }
+        if state.turn.is_none() && state.parked.is_some() {
+            state.apply(&state.entry(0, Woken { why: WokenWhy::Unparked }.into()));
+        }
         state.apply(&state.entry(0, CancelRequested {}.into()));
         // Every step answers a call or ends the turn, and a late prompt opens one more.
         for _ in 0..200 {

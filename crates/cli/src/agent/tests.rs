@@ -177,7 +177,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         ),
         (
             "name: x\ntools:\n  echo: { timeout: 1s }".to_owned(),
-            "~/agent.yaml:3:9: the tool `echo` is built in and takes no settings: write {}",
+            "~/agent.yaml:3:9: the tool `echo` is built in and takes no setting but `ask`: write {}",
         ),
         (
             "name: x\ntools:\n  a.b: { command: [sh] }".to_owned(),

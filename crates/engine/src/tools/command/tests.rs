@@ -232,7 +232,7 @@ async fn json_output_gives_content_evidence_and_state() {
         (r#"{"content": [{"type": "image"}]}"#, wrong(content)),
         (
             r#"{"content": "", "state": "done"}"#,
-            wrong(r#"`state` must be "finished" or {"accepted": "JOB"}"#),
+            wrong(r#"`state` must be "finished", {"accepted": "JOB"} or {"later": {"id": "JOB"}}"#),
         ),
         (
             r#"{"content": "", "contents": ""}"#,
