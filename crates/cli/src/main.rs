@@ -4,6 +4,7 @@
 mod agent;
 mod answer;
 mod args;
+mod before;
 mod config;
 mod exit;
 mod export;

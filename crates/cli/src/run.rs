@@ -10,8 +10,8 @@ use std::{
 
 use inspan_core::{
     Entry, Event, State,
-    event::{PermissionAsked, Stop, TurnEnded},
-    gate::{AnsweredBy, Asking},
+    event::{PermissionAsked, Stop},
+    gate::Asking,
     message::{Content, ImageRef, Labels},
     store::{SessionFilter, SessionId, Store, StoreError},
     turn::CallStatus,
@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use crate::{
     args::{DriveArgs, ResumeArgs, RunArgs},
+    before::{Before, Seen},
     config::Config,
     exit::{Failure, code_of},
     home::{Home, session_of},
@@ -33,9 +34,8 @@ use crate::{
     json,
     out::{DIM, NOTE, Out, styled},
     person::Person,
-    progress::{Progress, Spending, summary},
+    progress::{Progress, summary},
     setup::{Prepared, prepare},
-    verify::first_changed,
 };
 
 /// Sessions looked through for one that was interrupted.
@@ -58,14 +58,15 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
         }
         None => None,
     };
-    let state = before.as_ref().map(|(_, before)| &before.state);
+    let state = before.as_ref().map(|(_, before)| &before.folded.state);
     let Prepared { setup, notices } = prepare(home, &config, store, &args.drive, state)?;
     let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
     turn.tell(&notices);
     let content = content(pictures, prompt, &setup).await?;
     match before {
         Some((id, before)) => {
-            let (session, ended) = Session::resume(setup.clone(), id).await?;
+            let folded = before.folded.clone();
+            let (session, ended) = Session::resume_after(setup.clone(), id, folded).await?;
             turn.drive(session, ended, before, Some(content)).await
         }
         None => {
@@ -89,13 +90,13 @@ pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure>
     };
     for id in candidates {
         let before = Before::read(&*store, &id, &out).await?;
-        let state = &before.state;
+        let state = &before.folded.state;
         if state.turn.is_none() && state.parked.is_none() {
-            return nothing_open(&*store, &id, state, &args.drive, record, &out).await;
+            return nothing_open(&*store, &id, &before, &args.drive, record, &out).await;
         }
         let Prepared { setup, notices } =
             prepare(home, &config, store.clone(), &args.drive, Some(state))?;
-        match Session::resume(setup.clone(), id).await {
+        match Session::resume_after(setup.clone(), id, before.folded.clone()).await {
             // It is not interrupted: somebody drives it right now.
             Err(SessionError::Store(StoreError::InUse(_))) if args.id.is_none() => {}
             resumed => {
@@ -213,21 +214,21 @@ async fn interrupted(store: &dyn Store) -> Result<Vec<SessionId>, Failure> {
 async fn nothing_open(
     store: &dyn Store,
     id: &SessionId,
-    state: &State,
+    before: &Before,
     args: &DriveArgs,
     record: Option<Record>,
     out: &Out,
 ) -> Result<u8, Failure> {
+    let state = &before.folded.state;
     let Some(ended) = &state.ended else {
         return Err(Failure::Usage(format!(
             "session {id} has no turn yet: inspan run --session {id} PROMPT"
         )));
     };
     let mut seen = Seen::default();
-    let entries = log_of(store, id).await?;
-    entries.iter().for_each(|entry| seen.take(entry));
+    seen.take_turn(store, id, state, state.turns).await?;
     if let Some(record) = record {
-        record.write(&entries, out)?;
+        record.write(&log_of(store, id).await?, out)?;
     }
     let note = format!(
         "session {id} has no open turn: its last one ended with `{}`; \
@@ -236,81 +237,6 @@ async fn nothing_open(
     );
     out.progress(&format!("{}\n", styled(DIM, &note)));
     seen.give(id.as_str(), ended, &state.answer, args, out, false)
-}
-
-/// A session as it was before this run.
-#[derive(Default)]
-struct Before {
-    state: State,
-    seen: Seen,
-}
-
-impl Before {
-    /// Reads it, and says when its log is not the one that was written: it goes on all the same,
-    /// with what can be read.
-    async fn read(store: &dyn Store, id: &SessionId, out: &Out) -> Result<Self, Failure> {
-        let mut before = Self::default();
-        let entries = log_of(store, id).await?;
-        if let Some(changed) = first_changed(&entries) {
-            let note = format!(
-                "entry {} is not what was written after entry {}: inspan verify {id}",
-                changed.entry, changed.after
-            );
-            out.progress(&format!("  {} {note}\n", styled(NOTE, "!")));
-        }
-        for entry in &entries {
-            before.state.apply(entry);
-            before.seen.take(entry);
-        }
-        before.seen.spending.pause();
-        Ok(before)
-    }
-}
-
-/// What a client keeps of the last turn that it follows.
-#[derive(Clone, Default)]
-struct Seen {
-    turn: u32,
-    /// Questions that counted as answered with no because nobody could answer.
-    denied: Vec<String>,
-    spending: Spending,
-}
-
-impl Seen {
-    fn take(&mut self, entry: &Entry) {
-        if entry.turn != self.turn {
-            *self = Self { turn: entry.turn, ..Self::default() };
-        }
-        if let Event::PermissionAnswered(e) = &entry.event
-            && e.by == AnsweredBy::Nobody
-        {
-            self.denied.push(format!("{}: {}", e.call, e.why));
-        }
-        self.spending.add(entry);
-    }
-
-    /// The answer on standard output, and the exit code.
-    fn give(
-        &self,
-        id: &str,
-        ended: &TurnEnded,
-        answer: &str,
-        args: &DriveArgs,
-        out: &Out,
-        is_on_the_terminal: bool,
-    ) -> Result<u8, Failure> {
-        let code = code_of(ended.stop, !self.denied.is_empty());
-        // What was said before a failure or a cancel is in the log; an answer it is not.
-        let is_answer = !matches!(ended.stop, Stop::Failed | Stop::Cancelled | Stop::Parked);
-        let answer = if is_answer { answer } else { "" };
-        if args.json {
-            let done = json::done(id, ended, answer, &self.denied, &self.spending, code);
-            out.answer(&out.masked(&done));
-        } else if !answer.trim().is_empty() && !is_on_the_terminal {
-            out.answer(&format!("{}\n", out.shown(answer.trim_end())));
-        }
-        Ok(code)
-    }
 }
 
 /// One turn, from the prompt to its stop.
@@ -365,7 +291,8 @@ impl Turn<'_> {
         before: Before,
         prompt: Option<Vec<Content>>,
     ) -> Result<(u8, String), Failure> {
-        let Before { mut state, mut seen } = before;
+        let Before { folded, mut seen } = before;
+        let mut state = folded.state;
         let mut updates = session.updates(state.head.seq);
         let mut interrupts = Interrupts::new()?;
         let mut progress = Progress::default();

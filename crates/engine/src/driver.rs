@@ -37,7 +37,7 @@ use crate::{
     judge::judge,
     outside,
     request::{Kept, Rendered},
-    session::{Command, Setup, Submitted},
+    session::{Command, Folded, Setup, Submitted},
     updates::{Tell, Update},
 };
 
@@ -45,7 +45,7 @@ use crate::{
 pub(crate) struct Start {
     pub(crate) setup: Setup,
     pub(crate) claim: Claim,
-    pub(crate) state: State,
+    pub(crate) folded: Folded,
     pub(crate) tools: HashMap<String, Arc<dyn Tool>>,
     pub(crate) commands: mpsc::Receiver<Submitted>,
     pub(crate) updates: Tell,
@@ -79,7 +79,7 @@ pub(crate) struct Driver {
     pending: Vec<Entry>,
     /// What the store has been given.
     stored: Head,
-    /// The entry after which a snapshot was made, or where this driver began.
+    /// The entry after which the last snapshot was made; 0 for none.
     snapshot: u64,
     announced: Vec<Announced>,
     commits: FuturesOrdered<Commit>,
@@ -95,12 +95,13 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(start: Start) -> Self {
-        let Start { setup, claim, state, tools, commands, updates } = start;
+        let Start { setup, claim, folded, tools, commands, updates } = start;
+        let (snapshot, state) = folded.into_parts();
         Self {
             setup,
             lost: claim.guard.lost(),
             claim,
-            snapshot: state.head.seq,
+            snapshot,
             stored: state.head,
             state,
             tools: Arc::new(tools),

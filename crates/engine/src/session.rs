@@ -193,7 +193,7 @@ impl Session {
             workdir: setup.workdir.clone(),
         };
         let first = vec![started.into(), setup.config.clone().into()];
-        Self::run(setup, claim, State::default(), first).await
+        Self::run(setup, claim, Folded::default(), first).await
     }
 
     /// Goes on with a session that exists. What a dead process left open is closed or run again,
@@ -204,7 +204,33 @@ impl Session {
     pub async fn resume(mut setup: Setup, id: SessionId) -> Result<(Self, Ended), SessionError> {
         setup.resolve()?;
         let claim = setup.store.claim(&id).await?;
-        let state = fold(&*setup.store, &id).await?;
+        let folded = latest(&*setup.store, &id).await?;
+        Self::go_on(setup, claim, folded).await
+    }
+
+    /// [`Session::resume`] for whoever has folded the log already, as it was then: only what came
+    /// since is read.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn resume_after(
+        mut setup: Setup,
+        id: SessionId,
+        folded: Folded,
+    ) -> Result<(Self, Ended), SessionError> {
+        setup.resolve()?;
+        let claim = setup.store.claim(&id).await?;
+        Self::go_on(setup, claim, folded).await
+    }
+
+    async fn go_on(
+        setup: Setup,
+        claim: Claim,
+        mut folded: Folded,
+    ) -> Result<(Self, Ended), SessionError> {
+        let id = claim.session.clone();
+        folded.read_on(&*setup.store, &id, u64::MAX, |_, _| {}).await?;
+        let Folded { state, snapshot } = folded;
         check_end(&*setup.store, &id, &state).await?;
         #[cfg(feature = "command")]
         if state.turn.is_some() {
@@ -214,13 +240,13 @@ impl Session {
         if state.config.as_deref() != Some(&setup.config) {
             first.push(setup.config.clone().into());
         }
-        Self::run(setup, claim, state, first).await
+        Self::run(setup, claim, Folded { state, snapshot }, first).await
     }
 
     async fn run(
         setup: Setup,
         claim: Claim,
-        state: State,
+        folded: Folded,
         first: Vec<Event>,
     ) -> Result<(Self, Ended), SessionError> {
         let (commands, received) = mpsc::channel(COMMANDS_WAITING_MAX);
@@ -234,7 +260,7 @@ impl Session {
         let tools: HashMap<String, Arc<dyn Tool>> =
             setup.tools.iter().map(|tool| (tool.spec().name.clone(), tool.clone())).collect();
         let mut driver =
-            Driver::new(Start { setup, claim, state, tools, commands: received, updates });
+            Driver::new(Start { setup, claim, folded, tools, commands: received, updates });
         driver.append(first).await?;
         Ok((session, tokio::spawn(async move { driver.drive().await })))
     }
@@ -311,7 +337,7 @@ pub async fn log(store: &dyn Store, id: &SessionId) -> Result<Vec<Entry>, StoreE
 /// # Errors
 /// What the store says; [`StoreError::Damaged`] when an entry is missing.
 pub async fn fold(store: &dyn Store, id: &SessionId) -> Result<State, StoreError> {
-    fold_to(store, id, u64::MAX).await
+    Ok(Folded::read(store, id, |_, _| {}).await?.state)
 }
 
 /// The state after entry `seq`, or at the end of a log that is shorter.
@@ -320,30 +346,79 @@ pub(crate) async fn fold_to(
     id: &SessionId,
     seq: u64,
 ) -> Result<State, StoreError> {
-    let snapshot = from_snapshot(store, id).await?.filter(|state| state.head.seq <= seq);
-    let mut state = snapshot.unwrap_or_default();
-    while state.head.seq < seq {
-        let entries: Vec<Entry> = store.read(id, state.head.seq, ENTRIES_READ_MAX).await?;
-        for entry in entries.iter().take_while(|entry| entry.seq <= seq) {
-            if entry.seq != state.head.seq + 1 {
-                return Err(StoreError::Damaged {
-                    what: format!("session {id}"),
-                    why: format!("entry {} is missing", state.head.seq + 1),
-                });
-            }
-            state.apply(entry);
-        }
-        if entries.len() < ENTRIES_READ_MAX {
-            break;
-        }
-    }
-    Ok(state)
+    let latest = latest(store, id).await?;
+    let mut folded = if latest.state.head.seq <= seq { latest } else { Folded::default() };
+    folded.read_on(store, id, seq, |_, _| {}).await?;
+    Ok(folded.state)
 }
 
-/// The state of the last snapshot, if this build can read it and it is one of this log.
-async fn from_snapshot(store: &dyn Store, id: &SessionId) -> Result<Option<State>, StoreError> {
-    let Some(Snapshot { seq, version, bytes }) = store.snapshot(id).await? else { return Ok(None) };
+/// A state, and how much of it was in a snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Folded {
+    /// The state.
+    pub state: State,
+    /// The last entry of the snapshot that it was made from; 0 for none.
+    snapshot: u64,
+}
+
+impl Folded {
+    /// Folds a stored log. `see` is called with each entry that is read, and the state before it:
+    /// those of a snapshot are not read.
+    ///
+    /// # Errors
+    /// What the store says; [`StoreError::Damaged`] when an entry is missing.
+    pub async fn read(
+        store: &dyn Store,
+        id: &SessionId,
+        see: impl FnMut(&State, &Entry) + Send,
+    ) -> Result<Self, StoreError> {
+        let mut folded = latest(store, id).await?;
+        folded.read_on(store, id, u64::MAX, see).await?;
+        Ok(folded)
+    }
+
+    /// The last entry of the snapshot, and the state.
+    pub(crate) fn into_parts(self) -> (u64, State) {
+        (self.snapshot, self.state)
+    }
+
+    /// Goes on to entry `seq`, or to the end of a log that is shorter.
+    async fn read_on(
+        &mut self,
+        store: &dyn Store,
+        id: &SessionId,
+        seq: u64,
+        mut see: impl FnMut(&State, &Entry) + Send,
+    ) -> Result<(), StoreError> {
+        let state = &mut self.state;
+        while state.head.seq < seq {
+            let entries: Vec<Entry> = store.read(id, state.head.seq, ENTRIES_READ_MAX).await?;
+            for entry in entries.iter().take_while(|entry| entry.seq <= seq) {
+                if entry.seq != state.head.seq + 1 {
+                    return Err(StoreError::Damaged {
+                        what: format!("session {id}"),
+                        why: format!("entry {} is missing", state.head.seq + 1),
+                    });
+                }
+                see(state, entry);
+                state.apply(entry);
+            }
+            if entries.len() < ENTRIES_READ_MAX {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The state of the last snapshot, if this build can read it and it is one of this log; else the
+/// one before the first entry.
+async fn latest(store: &dyn Store, id: &SessionId) -> Result<Folded, StoreError> {
+    let Some(Snapshot { seq, version, bytes }) = store.snapshot(id).await? else {
+        return Ok(Folded::default());
+    };
     let before = seq.saturating_sub(1);
     let entry = store.read(id, before, 1).await?.into_iter().find(|entry| entry.seq == seq);
-    Ok(entry.and_then(|entry| snapshot::read(version, entry.head(), &bytes)))
+    let state = entry.and_then(|entry| snapshot::read(version, entry.head(), &bytes));
+    Ok(state.map_or_else(Folded::default, |state| Folded { state, snapshot: seq }))
 }
