@@ -50,6 +50,16 @@ impl Bench {
         program::run(self.command(home), script::rounds(rounds, "echo"), looks)
     }
 
+    /// Goes on with a session of this home and looks at the process at its first request.
+    ///
+    /// # Errors
+    /// See [`Bench::run`].
+    pub(crate) fn go_on(&self, home: &str, session: &str) -> Result<Run, Box<dyn Error>> {
+        let mut command = self.command(home);
+        command.args(["--session", session]);
+        program::run(command, script::rounds(0, "echo"), &[0])
+    }
+
     fn command(&self, home: &str) -> Command {
         let mut command = Command::new(&self.inspan);
         command
@@ -61,7 +71,8 @@ impl Bench {
         command
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    /// The home folder of this name, and the like.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         let folder: &Path = self.folder.path();
         folder.join(name)
     }

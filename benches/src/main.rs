@@ -7,6 +7,7 @@
 
 mod command;
 mod library;
+mod long;
 mod peers;
 mod plain;
 mod process;
@@ -41,6 +42,16 @@ const LONG_RUNS: usize = 10;
 const LIBRARY_ROUNDS: usize = 200;
 /// Rounds at the beginning, in the middle and at the end that are compared.
 const TEN: usize = 10;
+/// Entries of a session with a long past.
+const PAST_ENTRIES: u64 = 100_000;
+/// Times that it is opened with a snapshot, and as many without.
+const OPENINGS: usize = 5;
+/// Sessions that write one database at once.
+const WRITERS: usize = 64;
+/// Entries of each of them.
+const WRITTEN: usize = 100;
+/// Times that this is measured.
+const WRITINGS: usize = 5;
 /// What a model takes for a reply where it is not there at once.
 const THINK: Duration = Duration::from_millis(10);
 
@@ -49,9 +60,11 @@ const MB: f64 = 1e6;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let sections: [(&str, Section); 6] = [
+    let sections: [(&str, Section); 8] = [
         ("starts", starts),
         ("command", long_sessions),
+        ("long", long_past),
+        ("writers", many_writers),
         ("durable", durable_rounds),
         ("rig", peers::beside_rig),
         ("library", peers::long_session),
@@ -160,9 +173,74 @@ fn last_to_first(
     Ok(())
 }
 
+/// A session that is opened again, with a snapshot and without. Each opening is of a copy.
+fn long_past(table: &mut Table) -> Result<(), Box<dyn Error>> {
+    let bench = Bench::new(program("inspan")?)?;
+    bench.run("past", 0, &[])?;
+    let past = bench.path("past");
+    let id = long::grow(&past, PAST_ENTRIES)?;
+    long::copy(&past, &bench.path("kept"))?;
+    long::keep(&bench.path("kept"), &id)?;
+
+    let mut runs = [Vec::new(), Vec::new()];
+    for _ in 0..OPENINGS {
+        for (home, runs) in ["kept", "past"].into_iter().zip(&mut runs) {
+            let copy = bench.path("copy");
+            long::copy(&bench.path(home), &copy)?;
+            runs.push(bench.go_on("copy", id.as_str())?);
+            std::fs::remove_dir_all(copy)?;
+        }
+    }
+    let [kept, folded] = &runs;
+    table.heading("a session of 100,000 entries, from the start of the process to its request, ms");
+    let times = |runs: &[Run]| runs.iter().filter_map(Run::first_request).collect::<Vec<_>>();
+    table.times("with a snapshot", &times(kept), Some(500.0));
+    table.times("  of it on a processor", &busy(kept), None);
+    table.times("without", &times(folded), Some(5_000.0));
+    table.times("  of it on a processor", &busy(folded), None);
+
+    table.heading("");
+    let requests: Vec<_> = runs.iter().flatten().filter_map(|run| run.exchanges.first()).collect();
+    let bodies: std::collections::BTreeSet<u64> = requests.iter().map(|one| one.body).collect();
+    table.figure("different requests in all openings", bodies.len() as f64, Some(1.0));
+    let bytes = requests.first().map_or(0, |first| first.bytes) as f64;
+    table.figure("bytes of the request, MB", bytes / MB, None);
+    let most = |runs: &[Run]| {
+        let seen = runs.iter().filter_map(|run| run.seen.first().copied().flatten());
+        seen.map(|seen| seen.resident_most).max().unwrap_or(0) as f64
+    };
+    table.figure(
+        "the most memory with a snapshot, by bytes of the request",
+        most(kept) / bytes,
+        Some(3.0),
+    );
+    table.figure(
+        "the most memory without, by bytes of the request",
+        most(folded) / bytes,
+        Some(3.0),
+    );
+    table.figure("all of the home without a snapshot, MB", long::bytes(&past)? as f64 / MB, None);
+    let blobs = long::bytes(&past.join("sessions.db.blobs"))? as f64;
+    table.figure("  of it blobs, MB", blobs / MB, None);
+    Ok(())
+}
+
 fn looks(run: &Run) -> Option<[Seen; 3]> {
     let seen: Vec<Seen> = run.seen.iter().copied().collect::<Option<_>>()?;
     seen.try_into().ok()
+}
+
+fn many_writers(table: &mut Table) -> Result<(), Box<dyn Error>> {
+    let mut rates = Vec::new();
+    for _ in 0..WRITINGS {
+        let folder = tempfile::tempdir()?;
+        rates.push(plain::entries_a_second(folder.path(), WRITERS, WRITTEN)?);
+    }
+    rates.sort_unstable_by(f64::total_cmp);
+    table.heading("durable entries a second; the limit is the least");
+    let what = "64 sessions in one database, one entry each at once";
+    table.row(what, rates[0], rates[WRITINGS / 2], Some(2_000.0));
+    Ok(())
 }
 
 fn durable_rounds(table: &mut Table) -> Result<(), Box<dyn Error>> {

@@ -14,9 +14,10 @@ use inspan_core::{
     Entry, Event,
     event::{Head, PromptSubmitted},
     message::{Content, Labels},
-    store::{SessionId, Store},
+    store::{SessionId, Store, StoreError},
 };
 use inspan_store::Sqlite;
+use tokio::task::JoinSet;
 
 use crate::{script, server::Server};
 
@@ -53,23 +54,65 @@ pub(crate) fn commits(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let store = Sqlite::open(&folder.join("commits.db")).await?;
-        let name = format!("after-{}", pause.as_millis());
-        let claim = store.create(&SessionId::try_from(name)?).await?;
-        let mut head = Head::default();
-        let mut times = Vec::with_capacity(count);
-        for at_ms in (0..).take(count) {
-            let content = vec![Content::text("x".repeat(500))];
-            let event = Event::from(PromptSubmitted { content, labels: Labels::default() });
-            let entry = Entry::next(head, at_ms, 1, 0, event);
-            tokio::time::sleep(pause).await;
-            let next = entry.head();
-            let began = Instant::now();
-            store.append(&claim, head, Arc::from([entry])).await?;
-            times.push(began.elapsed());
-            head = next;
-        }
+        let session = SessionId::try_from(format!("after-{}", pause.as_millis()))?;
+        let times = append_all(&store, &session, count, pause).await?;
         store.close().await;
         Ok(times)
+    })
+}
+
+/// Appends to a new session, each `pause` after the one before was durable.
+async fn append_all(
+    store: &Sqlite,
+    session: &SessionId,
+    count: usize,
+    pause: Duration,
+) -> Result<Vec<Duration>, StoreError> {
+    let claim = store.create(session).await?;
+    let mut head = Head::default();
+    let mut times = Vec::with_capacity(count);
+    for at_ms in (0..).take(count) {
+        let content = vec![Content::text("x".repeat(500))];
+        let event = Event::from(PromptSubmitted { content, labels: Labels::default() });
+        let entry = Entry::next(head, at_ms, 1, 0, event);
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        let next = entry.head();
+        let began = Instant::now();
+        store.append(&claim, head, Arc::from([entry])).await?;
+        times.push(began.elapsed());
+        head = next;
+    }
+    Ok(times)
+}
+
+/// Entries a second that this many sessions in one database append at once, each entry durable
+/// before its session's next.
+///
+/// # Errors
+/// The database can't be written.
+pub(crate) fn entries_a_second(
+    folder: &Path,
+    sessions: usize,
+    each: usize,
+) -> Result<f64, Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let store = Arc::new(Sqlite::open(&folder.join("writers.db")).await?);
+        let mut writers = JoinSet::new();
+        let began = Instant::now();
+        for number in 0..sessions {
+            let (store, session) =
+                (store.clone(), SessionId::try_from(format!("writer-{number}"))?);
+            writers.spawn(async move { append_all(&store, &session, each, Duration::ZERO).await });
+        }
+        while let Some(written) = writers.join_next().await {
+            written??;
+        }
+        let rate = (sessions * each) as f64 / began.elapsed().as_secs_f64();
+        store.close().await;
+        Ok(rate)
     })
 }
 

@@ -2,6 +2,7 @@
 //! has a thread, and the time is taken at the edges of each request.
 
 use std::{
+    hash::{DefaultHasher, Hasher},
     io::{self, Error, ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::{
@@ -24,6 +25,8 @@ pub(crate) struct Exchange {
     pub(crate) replied: Instant,
     /// Bytes of the request, its head included.
     pub(crate) bytes: usize,
+    /// A hash of its body: equal for equal ones.
+    pub(crate) body: u64,
     /// The number of the connection that brought it, from 0.
     pub(crate) connection: usize,
 }
@@ -108,8 +111,11 @@ fn serve<F: FnMut(usize)>(
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     let mut buffer = vec![0; 1 << 20];
-    while let Some(bytes) = read_request(&mut stream, &mut buffer)? {
+    while let Some(Size { head, bytes }) = read_request(&mut stream, &mut buffer)? {
         let arrived = Instant::now();
+        let mut body = DefaultHasher::new();
+        body.write(&buffer[head..bytes]);
+        let body = body.finish();
         let mut serving = serving.lock().unwrap_or_else(PoisonError::into_inner);
         let number = serving.exchanges.len();
         (serving.look)(number);
@@ -118,13 +124,22 @@ fn serve<F: FnMut(usize)>(
         // Taken before, because the client may be at work before this thread goes on.
         let replied = Instant::now();
         stream.write_all(reply)?;
-        serving.exchanges.push(Exchange { arrived, replied, bytes, connection });
+        serving.exchanges.push(Exchange { arrived, replied, bytes, body, connection });
     }
     Ok(())
 }
 
+/// Bytes of a request.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Those of its head.
+    head: usize,
+    /// All.
+    bytes: usize,
+}
+
 /// Reads one request and gives its size; `None` when the connection is over.
-fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
+fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Size>> {
     let (mut filled, mut size) = (0, None);
     loop {
         match stream.read(&mut buffer[filled..]) {
@@ -139,15 +154,15 @@ fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Opti
             known => known,
         };
         match size {
-            Some(size) if filled >= size => return Ok(Some(size)),
-            Some(size) if buffer.len() < size => buffer.resize(size, 0),
+            Some(size) if filled >= size.bytes => return Ok(Some(size)),
+            Some(size) if buffer.len() < size.bytes => buffer.resize(size.bytes, 0),
             _ => {}
         }
     }
 }
 
 /// The size of the request that begins so; `None` while its head is not whole.
-fn size_of_request(bytes: &[u8]) -> io::Result<Option<usize>> {
+fn size_of_request(bytes: &[u8]) -> io::Result<Option<Size>> {
     let mut headers = [httparse::EMPTY_HEADER; 32];
     let mut request = httparse::Request::new(&mut headers);
     let httparse::Status::Complete(head) = request.parse(bytes).map_err(Error::other)? else {
@@ -155,5 +170,5 @@ fn size_of_request(bytes: &[u8]) -> io::Result<Option<usize>> {
     };
     let length = request.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"));
     let length = length.and_then(|header| std::str::from_utf8(header.value).ok()?.parse().ok());
-    Ok(Some(head + length.unwrap_or(0)))
+    Ok(Some(Size { head, bytes: head + length.unwrap_or(0) }))
 }
