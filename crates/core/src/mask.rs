@@ -4,7 +4,7 @@
 //! leaves a tool or a provider for the log, the model or a person passes it. [`printable`] is the
 //! one function that takes escape sequences out of text before a person sees it.
 
-use std::{borrow::Cow, fmt, ops::Range};
+use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 
 use aho_corasick::{AhoCorasick, BuildError};
 
@@ -25,6 +25,8 @@ pub struct Mask {
     count: usize,
     /// All their forms; none when there are no secrets. An error is kept, and masks everything.
     known: Option<Result<AhoCorasick, BuildError>>,
+    /// Those of their forms that are more than one word.
+    spaced: Arc<[String]>,
 }
 
 impl Mask {
@@ -38,7 +40,8 @@ impl Mask {
         forms.sort_unstable();
         forms.dedup();
         let known = (!forms.is_empty()).then(|| AhoCorasick::new(&forms));
-        Self { count: secrets.len(), known }
+        forms.retain(|form| form.contains(char::is_whitespace));
+        Self { count: secrets.len(), known, spaced: forms.into() }
     }
 
     /// The text with every known secret, and all that has the shape of one, replaced by
@@ -54,6 +57,24 @@ impl Mask {
             Cow::Borrowed(_) => Cow::Borrowed(text),
             Cow::Owned(marked) => Cow::Owned(unmark(&marked)),
         }
+    }
+
+    /// Where to cut a text that is still coming, in place of `at`: no later, and never in a known
+    /// secret of several words, or in what may become one.
+    pub fn cut(&self, text: &str, at: usize) -> usize {
+        let text = text.as_bytes();
+        let straddles = |form: &[u8], start: usize, at: usize| match text.get(start..) {
+            Some(rest) if rest.len() < form.len() => form.starts_with(rest),
+            Some(rest) => start + form.len() > at && rest.starts_with(form),
+            None => false,
+        };
+        let mut at = at;
+        while let Some(start) = (0..at)
+            .find(|start| self.spaced.iter().any(|form| straddles(form.as_bytes(), *start, at)))
+        {
+            at = start;
+        }
+        at
     }
 }
 
@@ -239,7 +260,8 @@ fn shape_ranges(text: &[u8]) -> Vec<Range<usize>> {
     let mut at = 0;
     while at < text.len() {
         let after_mark = ranges.last().is_some_and(|last| last.end == at);
-        let starts_word = at == 0 || after_mark || !in_key(text[at - 1]);
+        let starts_word =
+            at == 0 || after_mark || !in_key(text[at - 1]) || ends_in_escape(&text[..at]);
         let rest = &text[at..];
         let found = match text[at] {
             b'A' | b'd' | b'g' | b'h' | b'n' | b'p' | b'r' | b's' | b'x' | b'y' if starts_word => {
@@ -257,6 +279,22 @@ fn shape_ranges(text: &[u8]) -> Vec<Range<usize>> {
         }
     }
     ranges
+}
+
+/// Whether text ends in an escape of JSON, such as `\n` or `\u001b`, or in one that colours a
+/// terminal: their letters are no part of the word that follows.
+fn ends_in_escape(text: &[u8]) -> bool {
+    match text {
+        [.., b'\\', b'b' | b'f' | b'n' | b'r' | b't'] => true,
+        [.., b'\\', b'u', a, b, c, d] if [a, b, c, d].iter().all(|b| b.is_ascii_hexdigit()) => true,
+        [start @ .., b'm'] => {
+            let in_colour = |b: &u8| b.is_ascii_digit() || b";:".contains(b);
+            let figures = start.iter().rev().take_while(|b| in_colour(b)).count();
+            let start = &start[..start.len() - figures];
+            start.ends_with(b"\x1b[") || start.ends_with(b"\\u001b[")
+        }
+        _ => false,
+    }
 }
 
 fn key(rest: &[u8]) -> Option<Range<usize>> {
@@ -397,6 +435,17 @@ mod tests {
             (&format!("ya29.{key40} xapp-1-{key40}"), "[masked] [masked]"),
             (&format!("dckr_pat_{key40} sk_test_{key40}"), "[masked] [masked]"),
             (&format!("AGE-SECRET-KEY-1{}", "Q5".repeat(29)), "[masked]"),
+            // In JSON, and in JSON within JSON.
+            (
+                &format!(r#"{{"k":"a\nsk-{key40}\tghp_{key40}"}}"#),
+                r#"{"k":"a\n[masked]\t[masked]"}"#,
+            ),
+            (&format!(r#""{{\"k\":\"a\\nsk-{key40}\"}}""#), r#""{\"k\":\"a\\n[masked]\"}""#),
+            (&format!(r#""\u001bsk-{key40}""#), r#""\u001b[masked]""#),
+            (&format!("\x1b[1;33mghp_{key40}\x1b[0m"), "\x1b[1;33m[masked]\x1b[0m"),
+            (&format!(r"\u001b[33mghp_{key40}"), r"\u001b[33m[masked]"),
+            (&format!("33mghp_{key40}"), &format!("33mghp_{key40}")),
+            (&format!(r"\u01bsk-{key40}"), &format!(r"\u01bsk-{key40}")),
             ("npm_config_cache hf_home pypi-server", "npm_config_cache hf_home pypi-server"),
             ("Authorization: Bearer abc.def-123~x/y+z==\r\n", "Authorization: Bearer [masked]\r\n"),
             ("a bearer token, the bearer certificate", "a bearer token, the bearer certificate"),
@@ -425,6 +474,24 @@ mod tests {
         }
         assert_eq!(format!("{mask:?}"), "Mask(5 secrets)");
         assert!(matches!(mask.text("plain"), Cow::Borrowed("plain")));
+    }
+
+    #[test]
+    fn a_text_that_is_still_coming_is_not_cut_in_a_secret() {
+        let mask = Mask::new(["one two three", "three four", "oneword-secret"].map(String::from));
+        let table = [
+            ("so one two th", 11, 3),
+            ("so one two thing", 11, 11),
+            ("so one two three.", 11, 3),
+            ("so one two three and", 17, 17),
+            ("one two three four x", 14, 0),
+            ("oneword-secret x", 15, 15),
+            ("größe one", 8, 8),
+            ("", 0, 0),
+        ];
+        for (text, at, cut) in table {
+            assert_eq!(mask.cut(text, at), cut, "{text}");
+        }
     }
 
     #[test]

@@ -225,6 +225,8 @@ fn found(value: &Value) -> String {
     let text = value.to_string();
     let mut head: String = text.chars().take(FOUND_CHARS_MAX).collect();
     if head.len() < text.len() {
+        // Half a word may be half a secret, which no mask knows.
+        head.truncate(head.trim_end_matches(|c: char| c.is_ascii_graphic()).len());
         head.push('…');
     }
     head

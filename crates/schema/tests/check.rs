@@ -149,7 +149,7 @@ fn what_does_not_fit_is_told_by_its_place() {
         ),
         (
             good(json!({ "until": long })),
-            "`/until`: found \"Lisbon and all the other places of which I have heard but n…, \
+            "`/until`: found \"Lisbon and all the other places of which I have heard but …, \
              expected an integer or null",
         ),
         (
