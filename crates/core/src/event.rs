@@ -231,13 +231,14 @@ pub struct ModelFailed {
     pub partial: Option<Reply>,
 }
 
-/// What the model reads was changed, because its provider refused it; the model is asked again.
+/// What the model reads was changed, because its provider refused it or takes no more; the model is
+/// asked with that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProjectionRepaired {
     /// What is left out or changed from here on.
     #[serde(flatten)]
     pub repair: Repair,
-    /// What the provider said, masked.
+    /// What the provider said, masked; or what it takes.
     pub why: String,
 }
 

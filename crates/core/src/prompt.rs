@@ -92,7 +92,8 @@ pub fn project_after<'a>(state: &'a State, issuer: &str, known: usize) -> Projec
             Cow::Owned(message) => Cow::Owned(for_issuer(&message, issuer).into_owned()),
         })
         .collect();
-    messages.extend(open_message(state).filter(|_| known <= state.messages.len()));
+    let open = open_message(state).filter(|_| known <= state.messages.len());
+    messages.extend(open.map(Cow::Owned));
     Projection {
         tools: config.map_or(Cow::Borrowed(&[]), |config| state.repairs.tools(&config.tools)),
         system: config.map_or("", |config| &config.system),
@@ -101,7 +102,7 @@ pub fn project_after<'a>(state: &'a State, issuer: &str, known: usize) -> Projec
 }
 
 /// The message after those that are sealed: what the next request carries.
-fn open_message<'a>(state: &State) -> Option<Cow<'a, Message>> {
+pub(crate) fn open_message(state: &State) -> Option<Message> {
     let open = UserMessage {
         results: state.calls.iter().map(result_of).collect(),
         content: state.content.clone(),
@@ -113,7 +114,7 @@ fn open_message<'a>(state: &State) -> Option<Cow<'a, Message>> {
     } else {
         return None;
     };
-    Some(Cow::Owned(Message::User(open)))
+    Some(Message::User(open))
 }
 
 /// The message as the model of `issuer` may read it: reasoning goes back to nobody but its issuer.

@@ -12,7 +12,8 @@ use crate::{
     event::ModelFailed,
     hash::Hash,
     message::{Content, Reply, ReplyPart, ToolResult},
-    prompt::{CallResult, Message, UserMessage},
+    pictures::too_many,
+    prompt::{CallResult, Message, UserMessage, open_message},
     provider::{ErrorClass, Refused},
     state::{Context, State, part_size, size_of},
     tool::ToolSpec,
@@ -211,6 +212,17 @@ fn shrunk(text: &str, bytes_max: usize) -> String {
     format!("{head}{}{tail}", words::shrunk(left_out.len()))
 }
 
+/// The pictures to leave out of the next request, where it would hold more than `count_max`: the
+/// rule is that of [`too_many`]. `None` when it holds no more.
+pub fn pictures_within(state: &State, count_max: u32) -> Option<Repair> {
+    let open = open_message(state);
+    let messages = state.messages.iter().map(|message| &**message).chain(open.as_ref());
+    let shown = messages.enumerate().map(|(at, message)| state.repairs.message(at, message));
+    let shown: Vec<Cow<'_, Message>> = shown.collect();
+    let images = too_many(shown.iter().map(|message| &**message), count_max);
+    (!images.is_empty()).then_some(Repair::DropImages { images })
+}
+
 /// What to leave out after `failed`, or `None` when there is nothing that could help.
 pub(crate) fn next(state: &State, failed: &ModelFailed) -> Option<Repair> {
     let is_refusal = matches!(failed.class, ErrorClass::BadRequest | ErrorClass::TooLong);
@@ -252,9 +264,8 @@ fn candidates(state: &State, failed: &ModelFailed) -> Vec<Repair> {
     let was_answered = sent_first > 0;
     match &failed.refused {
         Some(Refused::Images { count_max }) => {
-            let many = count_max.and_then(|max| all.len().checked_sub(max as usize));
-            let oldest = all.get(..many.unwrap_or(0)).unwrap_or_default();
-            vec![drop(oldest), drop(&new), drop(&all)]
+            let oldest = count_max.and_then(|max| pictures_within(state, max));
+            oldest.into_iter().chain([drop(&new), drop(&all)]).collect()
         }
         Some(Refused::Reasoning) => vec![Repair::DropReasoning],
         Some(Refused::Tool { name }) => vec![Repair::SetToolAside { name: name.clone() }],

@@ -28,6 +28,11 @@ pub const IMAGE_NOT_TAKEN: &str = "[image: this model can't be shown any]";
 pub const NO_REPLY: &str = "[no reply]";
 /// Stands, in a result that can't hold pictures, for one that follows.
 pub const IMAGE_FOLLOWS: &str = "[image: in the next message]";
+/// Why pictures were left out before a provider could refuse them; for people.
+pub fn pictures_taken(count_max: u32) -> String {
+    format!("the model is shown {count_max} pictures at most")
+}
+
 /// The name of the tool that reads what was too long for a result.
 pub const OPEN_RESULT: &str = "open_result";
 /// Told for a call that was cancelled.

@@ -13,14 +13,14 @@ use inspan_core::{
     decide::{Abort, not_run},
     effects::Repeat,
     event::{
-        CancelRequested, GateJudged, Head, ModelFailed, ModelReplied, PromptSubmitted,
+        CancelRequested, Head, ModelFailed, ModelReplied, ProjectionRepaired, PromptSubmitted,
         RoundStarted, ToolDeferred, ToolFinished, ToolStarted, Woken, WokenWhy,
     },
-    gate::{Asking, Verdict},
-    mask::Mask,
+    gate::Asking,
     message::{CallId, How, Job, Reply, ReplyPart, ReplyStop, ResultState, ToolResult, Usage},
     provider::{ErrorClass, Provider},
     recover::{fallback, retry_at_ms, supersede},
+    repair::pictures_within,
     snapshot::{self, FOLD_VERSION},
     store::{Claim, Snapshot, StoreError},
     tool::{Invocation, Probed, Tool},
@@ -32,7 +32,7 @@ use tokio::sync::{mpsc, watch};
 use crate::{
     effects::{
         AbortSignal, Clients, Done, Ending, ModelDone, ModelEnd, ask_model, for_the_log, run_tool,
-        usage_estimated, within_limits,
+        usage_estimated,
     },
     judge::judge,
     outside,
@@ -138,10 +138,7 @@ impl Driver {
             };
             match decide(&self.state, &policy) {
                 Action::AppendEvent(event) => self.record(event),
-                Action::CallModel(started) => {
-                    self.record(started.clone());
-                    self.announced.push(Announced::Model(started));
-                }
+                Action::CallModel(started) => self.call_model(started),
                 Action::RunTool(started) => {
                     self.record(started.clone());
                     self.announced.push(Announced::Tool(started));
@@ -156,6 +153,21 @@ impl Driver {
                     self.flush().await?;
                     return self.committed().await;
                 }
+            }
+        }
+    }
+
+    /// Announces a model call, or first leaves out the pictures that its provider would refuse.
+    fn call_model(&mut self, started: RoundStarted) {
+        // A server that takes none is told of them in words.
+        let count_max = Some(self.provider().picture_limits().count_max).filter(|max| *max > 0);
+        match count_max.and_then(|max| Some((max, pictures_within(&self.state, max)?))) {
+            Some((max, repair)) => {
+                self.record(ProjectionRepaired { repair, why: words::pictures_taken(max) });
+            }
+            None => {
+                self.record(started.clone());
+                self.announced.push(Announced::Model(started));
             }
         }
     }
@@ -493,12 +505,12 @@ impl Driver {
     async fn judge(&mut self, call: &CallId) -> Result<(), StoreError> {
         let Some(open) = self.state.call(call).cloned() else { return Ok(()) };
         let session = self.claim.session.clone();
-        let Setup { gates, shared, .. } = &self.setup;
+        let Setup { gates, shared, mask, .. } = &self.setup;
+        let (gates, shared, mask) = (gates.clone(), shared.clone(), mask.clone());
         // In a box: the driver of a session that waits for its model stays small.
-        let judged =
-            judge(session, open, self.tools.clone(), gates.clone(), shared.clone()).boxed();
+        let judged = judge(session, open, self.tools.clone(), gates, shared, mask).boxed();
         if let Some(event) = self.unless_cancelled(judged).await? {
-            self.record(masked(event, &self.setup.mask));
+            self.record(event);
         }
         Ok(())
     }
@@ -653,26 +665,6 @@ impl Announced {
             Self::Model(_) => true,
             Self::Tool(started) => started.repeat == Repeat::Pure && started.effects.only_reads(),
         }
-    }
-}
-
-/// What gates and checks say, which may quote what they were given.
-fn masked(event: Event, mask: &Mask) -> Event {
-    let text = |text: String| mask.text(&text).into_owned();
-    match event {
-        Event::GateJudged(e) => {
-            let verdict = match e.verdict {
-                Verdict::Allow => Verdict::Allow,
-                Verdict::Ask(why) => Verdict::Ask(text(why)),
-                Verdict::Deny(why) => Verdict::Deny(text(why)),
-            };
-            GateJudged { verdict, ..e }.into()
-        }
-        Event::ToolFinished(e) => {
-            let result = within_limits(e.result, mask);
-            ToolFinished { result, ..e }.into()
-        }
-        event => event,
     }
 }
 

@@ -16,6 +16,7 @@ use inspan_core::{
     decide::not_run,
     event::GateJudged,
     gate::{Gate, GateCall, Verdict},
+    mask::Mask,
     message::How,
     shared::Shared,
     store::SessionId,
@@ -27,36 +28,42 @@ use inspan_core::{
 /// Names that are offered in place of one that does not exist.
 const NEAR_NAMES_MAX: usize = 3;
 
-/// The fact that follows from judging `open`.
+/// The fact that follows from judging `open`. What a check or a gate says may quote the arguments,
+/// and is masked.
 pub(crate) async fn judge(
     session: SessionId,
     open: OpenCall,
     tools: Arc<HashMap<String, Arc<dyn Tool>>>,
     gates: Vec<Arc<dyn Gate>>,
     shared: Shared,
+    mask: Mask,
 ) -> Event {
+    let refused = |how, text: &str| not_run(&open, how, &mask.text(text)).into();
     // What the log says of the tool counts: it may be new since the call was asked for.
     let Some(tool) = tools.get(&open.call.name).filter(|_| open.tool.is_some()) else {
         let near = near_names(&open.call.name, tools.keys());
         let text = words::unknown_tool(&open.call.name, &near);
-        return not_run(&open, How::UnknownTool, &text).into();
+        return refused(How::UnknownTool, &text);
     };
     let Some(arguments) = open.arguments.clone() else {
-        return not_run(&open, How::BadArguments, words::UNREADABLE).into();
+        return refused(How::BadArguments, words::UNREADABLE);
     };
     // Code of the program's own: what breaks down in it ends the call, not the session.
     let checked = catch_unwind(AssertUnwindSafe(|| tool.check(arguments)));
     let checked = match checked.unwrap_or_else(|_| Err(words::BROKE_DOWN.to_owned())) {
         Ok(checked) if depth(&checked) <= JSON_DEPTH_MAX => checked,
-        Ok(_) => return not_run(&open, How::BadArguments, words::UNREADABLE).into(),
-        Err(why) => {
-            return not_run(&open, How::BadArguments, &words::bad_arguments(&why)).into();
-        }
+        Ok(_) => return refused(How::BadArguments, words::UNREADABLE),
+        Err(why) => return refused(How::BadArguments, &words::bad_arguments(&why)),
     };
     let call = open.call.id.clone();
     let (tool, arguments) = (tool.spec(), checked);
     let asked = GateCall { session, call: call.clone(), tool, arguments, shared };
     let (gate, verdict) = all_agree(&gates, &asked).await;
+    let verdict = match verdict {
+        Verdict::Allow => Verdict::Allow,
+        Verdict::Ask(why) => Verdict::Ask(mask.text(&why).into_owned()),
+        Verdict::Deny(why) => Verdict::Deny(mask.text(&why).into_owned()),
+    };
     let arguments =
         Some(asked.arguments).filter(|checked| Some(checked) != open.arguments.as_ref());
     GateJudged { call, gate, verdict, arguments }.into()

@@ -9,10 +9,12 @@ use inspan_core::{
     Entry, Event,
     budget::Price,
     effects::Repeat,
-    event::Head,
+    event::{Head, ProjectionRepaired},
     gate::{Asking, BoxFuture, Choice, Verdict},
-    message::ReplyStop,
+    hash::Hash,
+    message::{Content, ImageRef, Labels, ReplyStop},
     provider::{Delta, ErrorClass},
+    repair::Repair,
     store::{Claim, SessionFilter, SessionId, SessionRow, Store, StoreError},
 };
 use inspan_engine::{Command, Session, SessionError, Update, session::fold};
@@ -40,6 +42,35 @@ async fn an_answer_without_tools_is_one_round() {
         log.iter().map(|e| (e.turn, e.round)).collect::<Vec<_>>(),
         [(0, 0), (0, 0), (1, 0), (1, 1), (1, 1), (1, 1)]
     );
+}
+
+/// The scripted model takes 20 pictures.
+#[tokio::test(start_paused = true)]
+async fn pictures_that_would_be_too_many_are_left_out_before_they_are_sent() {
+    let picture = |number: u8| {
+        let (hash, media_type) = (Hash([number; 32]), "image/png".to_owned());
+        Content::Image(ImageRef { hash, media_type, size_bytes: 1 })
+    };
+    let world = World::new([Answer::text("Many."), Answer::text("And one.")]);
+    let (session, ended) = world.start().await;
+    for numbers in [1..=21, 22..=22] {
+        let content = numbers.map(picture).collect();
+        assert!(session.submit(Command::Prompt(content, Labels::default())).await);
+        until_stop(&session).await;
+    }
+    let store = world.setup.store.clone();
+    drop(session);
+    ended.await.unwrap().unwrap();
+    let log: Vec<_> =
+        store.read(&world.id, 2, 99).await.unwrap().into_iter().map(Arc::new).collect();
+    let round =
+        |rest: &[&'static str]| [rest, &["RoundStarted 1.1", "ModelReplied", "stop end"]].concat();
+    let expected = [round(&["PromptSubmitted", "ProjectionRepaired"]), round(&["PromptSubmitted"])];
+    assert_eq!(in_short(&log), expected.concat());
+    let Event::ProjectionRepaired(repaired) = &log[1].event else { panic!("{:?}", log[1]) };
+    let images = (1..=11).map(|number| Hash([number; 32])).collect();
+    let why = "the model is shown 20 pictures at most".to_owned();
+    assert_eq!(*repaired, ProjectionRepaired { repair: Repair::DropImages { images }, why });
 }
 
 #[tokio::test(start_paused = true)]
