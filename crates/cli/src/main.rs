@@ -25,6 +25,7 @@ mod run;
 mod sessions;
 mod setup;
 mod show;
+mod sweep;
 mod verify;
 mod worker;
 

@@ -8,6 +8,7 @@ use crate::{
     exit::Failure,
     home::{Home, session_of},
     out::{DIM, Out, counted, styled},
+    sweep::sweep,
 };
 
 /// Removes the sessions whose identifiers are `given` or begin so, after a question.
@@ -33,6 +34,7 @@ pub(crate) async fn remove(home: &Home, given: &[String], yes: bool) -> Result<u
             Err(error) => return Err(error.into()),
         }
     }
+    sweep(&*store, &out).await;
     Ok(0)
 }
 

@@ -25,6 +25,7 @@ use crate::{
     interrupts::Interrupts,
     out::{BAD, DIM, Out, styled},
     setup::{Prepared, prepare},
+    sweep::sweep,
 };
 
 /// How long a worker waits before it looks for due sessions again, when nobody tells it of any.
@@ -46,6 +47,7 @@ pub(crate) async fn work(home: &Home, args: &WorkerArgs) -> Result<u8, Failure> 
     let out = Out::new(config.mask.clone());
     let store = home.store().await?;
     let mut interrupts = Interrupts::new()?;
+    sweep(&*store, &out).await;
     let mut running = FuturesUnordered::new();
     let mut driven: HashSet<SessionId> = HashSet::new();
     let mut failed: HashMap<SessionId, Instant> = HashMap::new();

@@ -1,13 +1,17 @@
 //! `inspan run --image`.
 
-use std::fs;
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 use inspan_testkit::server::Server;
 use serde_json::{Value, json};
 
 use crate::{
     model::{messages, says},
-    world::World,
+    world::{World, found_in},
 };
 
 /// One pixel, as PNG.
@@ -70,4 +74,47 @@ fn what_is_no_picture_is_refused_before_anything_starts() {
         let said = format!("error: --image {}: {why}\n", path.display());
         assert_eq!((ran.code, ran.err), (2, said));
     }
+}
+
+/// What nothing names goes when it is an hour old: with a session, or when a worker begins.
+#[test]
+fn pictures_that_no_session_names_are_removed() {
+    let server = Server::start([says("A dot."), says("A dot.")]);
+    let world = World::at(&server);
+    let path = world.path("dot.png");
+    fs::write(&path, PIXEL).unwrap();
+    let seen = || {
+        let ran = world.run("What is it?", &["--image", path.to_str().unwrap()]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.id().to_owned()
+    };
+    let blobs = || found_in(&world.home().join("sessions.db.blobs"), PIXEL);
+    let age = || {
+        let past = SystemTime::now() - Duration::from_secs(7_200);
+        for blob in blobs() {
+            File::options().write(true).open(blob).unwrap().set_modified(past).unwrap();
+        }
+    };
+    let (first, second) = (seen(), seen());
+    age();
+    let removed = |id: &str| format!("removed session {id}\n");
+    let swept = "removed 1 picture or long result that no session names\n";
+
+    let ran = world.inspan(&["remove", "--yes", &first]);
+    assert_eq!((ran.code, ran.err, blobs().len()), (0, removed(&first), 1));
+    let ran = world.inspan(&["remove", "--yes", &second]);
+    assert_eq!((ran.code, ran.err), (0, removed(&second) + swept));
+    assert_eq!(blobs(), Vec::<PathBuf>::new());
+
+    let server = Server::start([says("A dot.")]);
+    let world = world.at_url(&server.url());
+    let ran = world.run("What is it?", &["--image", path.to_str().unwrap()]);
+    let id = ran.id().to_owned();
+    let blobs = || found_in(&world.home().join("sessions.db.blobs"), PIXEL);
+    let ran = world.inspan(&["remove", "--yes", &id]);
+    assert_eq!((ran.code, ran.err, blobs().len()), (0, removed(&id), 1));
+    let past = SystemTime::now() - Duration::from_secs(7_200);
+    File::options().write(true).open(&blobs()[0]).unwrap().set_modified(past).unwrap();
+    let ran = world.inspan(&["worker", "--once"]);
+    assert_eq!((ran.code, ran.err, blobs().len()), (0, swept.to_owned(), 0));
 }
