@@ -1,9 +1,14 @@
 //! `--json`: one update a line, for programs.
 
+use std::collections::BTreeMap;
+
 use inspan_core::{Entry, event::TurnEnded, provider::Delta};
 use serde_json::{Value, json, value::RawValue};
 
-use crate::progress::Spending;
+use crate::{
+    out::Out,
+    progress::{Spending, Words},
+};
 
 /// The first line: the session, before its first request.
 pub(crate) fn session(id: &str) -> String {
@@ -17,14 +22,37 @@ pub(crate) fn entry(entry: &Entry) -> String {
     format!("{{\"update\":\"entry\",\"entry\":{entry}}}\n")
 }
 
-/// A piece of an answer that is still arriving.
-pub(crate) fn delta(part: usize, delta: &Delta) -> String {
-    let (kind, text) = match delta {
-        Delta::Text(text) => ("text", text),
-        Delta::Reasoning(text) => ("reasoning", text),
-        Delta::CallStarted { name, .. } => ("call", name),
-        Delta::Arguments(text) => ("arguments", text),
-    };
+/// The answer that is still arriving, in whole words: the halves of a secret are none that a mask
+/// knows.
+#[derive(Default)]
+pub(crate) struct Deltas(BTreeMap<(usize, &'static str), Words>);
+
+impl Deltas {
+    /// What can be shown when this piece has come; empty when nothing can.
+    pub(crate) fn push(&mut self, part: usize, delta: &Delta, out: &Out) -> String {
+        let (kind, text) = match delta {
+            Delta::Text(text) => ("text", text),
+            Delta::Reasoning(text) => ("reasoning", text),
+            Delta::CallStarted { name, .. } => return piece(part, "call", name),
+            Delta::Arguments(text) => ("arguments", text),
+        };
+        piece(part, kind, &self.0.entry((part, kind)).or_default().push(text, out))
+    }
+
+    /// What waited for the end of its word. The answer has ended, or failed.
+    pub(crate) fn rest(&mut self) -> String {
+        let parts = std::mem::take(&mut self.0);
+        parts
+            .into_iter()
+            .map(|((part, kind), mut words)| piece(part, kind, &words.rest()))
+            .collect()
+    }
+}
+
+fn piece(part: usize, kind: &str, text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
     line(&json!({ "update": "delta", "part": part, "kind": kind, "text": text }))
 }
 

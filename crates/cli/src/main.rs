@@ -29,7 +29,7 @@ mod sweep;
 mod verify;
 mod worker;
 
-use std::process::ExitCode;
+use std::{backtrace::Backtrace, panic::PanicHookInfo, process::ExitCode};
 
 use clap::Parser;
 use inspan_core::mask::Mask;
@@ -40,7 +40,11 @@ use home::Home;
 use out::{BAD, Out, styled};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    std::panic::set_hook(Box::new(broke_down));
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return not_understood(&error),
+    };
     let as_json = cli.command.as_json();
     let home = match Home::find() {
         Ok(home) => home,
@@ -96,6 +100,28 @@ fn fail(failure: &Failure, as_json: bool, mask: Mask) -> ExitCode {
     }
     out.progress(&format!("{} {text}\n", styled(BAD, "error:")));
     exit(failure.code())
+}
+
+/// Help, the version, or what is wrong with the command line, which may quote a secret of it.
+fn not_understood(error: &clap::Error) -> ExitCode {
+    let out = Out::new(mask_at_hand());
+    match error.use_stderr() {
+        true => out.progress(&out.shown(&error.render().to_string())),
+        false => out.answer(&error.render().ansi().to_string()),
+    }
+    exit(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Tells of a fault of Inspan itself. What it says may hold anything, so it is masked, too.
+fn broke_down(info: &PanicHookInfo<'_>) {
+    let trace = Backtrace::capture();
+    let out = Out::new(mask_at_hand());
+    let text = out.shown(&format!("{info}\n{trace}"));
+    out.progress(&format!("{} Inspan itself broke down: {text}\n", styled(BAD, "error:")));
+}
+
+fn mask_at_hand() -> Mask {
+    Home::find().map(|home| home.mask_at_hand()).unwrap_or_default()
 }
 
 impl Command {

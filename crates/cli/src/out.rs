@@ -59,6 +59,11 @@ impl Out {
         }
     }
 
+    /// [`Mask::cut`].
+    pub(crate) fn cut(&self, text: &str, at: usize) -> usize {
+        self.mask.cut(text, at)
+    }
+
     /// Text in which only secrets are masked: JSON escapes the rest itself.
     pub(crate) fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.mask.text(text)

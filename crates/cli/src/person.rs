@@ -6,7 +6,7 @@ use inspan_core::{event::PermissionAsked, gate::Choice, message::CallId, words};
 use inspan_engine::Command;
 use tokio::sync::mpsc;
 
-use crate::out::{BOLD, NOTE, Out, styled};
+use crate::out::{BOLD, DIM, NOTE, Out, styled};
 
 /// Answers that wait to be looked at.
 const ANSWERS_WAITING_MAX: usize = 16;
@@ -54,15 +54,18 @@ impl Person {
         }
     }
 
-    /// All of it is shown: what is approved must be seen.
+    /// All of it is shown, since what is approved must be seen; but for secrets, which are masked
+    /// here as anywhere: the hash says that it is these arguments and no others.
     fn show(&self, out: &Out) {
         let Some(question) = self.questions.front() else { return };
         let what = format!("{} {}", question.name, question.arguments);
         let why = out.shown(&question.why);
+        let hash = format!("hash of the arguments: {}", question.arguments_hash);
         out.progress(&format!(
-            "{} {}\n  {why}\n",
+            "{} {}\n  {why}\n  {}\n",
             styled(NOTE, "?"),
-            styled(BOLD, &out.shown(&what))
+            styled(BOLD, &out.shown(&what)),
+            styled(DIM, &hash)
         ));
         self.hint(out);
     }

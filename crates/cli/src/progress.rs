@@ -57,7 +57,7 @@ impl Progress {
     /// A piece of an answer.
     pub(crate) fn delta(&mut self, delta: &Delta, out: &Out) {
         if let Delta::Text(text) = delta {
-            let ready = self.text.push(text);
+            let ready = self.text.push(text, out);
             self.stream(&ready, out);
         }
     }
@@ -85,7 +85,13 @@ impl Progress {
             Event::ModelReplied(e) => self.replied(e, out),
             Event::ModelFailed(e) => self.failed(e, entry.at_ms, out),
             Event::ProjectionRepaired(e) => {
-                self.note(&format!("{}; asked again", e.repair.words()), out);
+                let words = e.repair.words();
+                // Of a refusal it was told why.
+                let told = match e.why == self.failure {
+                    true => format!("{words}; asked again"),
+                    false => format!("{words}: {}", e.why),
+                };
+                self.note(&told, out);
             }
             Event::PromptCut(e) => self.note(&inspan_core::words::prompt_cut(e), out),
             Event::ModelSwitched(e) => self.note(&format!("{} is asked instead", e.model), out),
@@ -310,36 +316,67 @@ impl Spending {
 /// Text that is streamed word by word, so that a secret or an escape is never cut in two: the
 /// last word waits for its end.
 #[derive(Default)]
-struct Words(String);
+pub(crate) struct Words(String);
 
 impl Words {
     const BLOCK: &str = "-----BEGIN";
 
-    fn push(&mut self, text: &str) -> String {
+    /// Takes text in, and gives what can be shown by now.
+    pub(crate) fn push(&mut self, text: &str, out: &Out) -> String {
         self.0.push_str(text);
+        // So a long text of one word is not looked through for each of its pieces.
+        if !text.contains(char::is_whitespace) {
+            return String::new();
+        }
         // A key in a block of lines is masked as a whole.
         let free = self.0.find(Self::BLOCK).unwrap_or(self.0.len());
         let end = self.0.get(..free).and_then(|text| text.rfind(char::is_whitespace));
         let at = end.and_then(|end| self.0.get(end..)?.chars().next().map(|c| end + c.len_utf8()));
-        let rest = self.0.split_off(at.unwrap_or(0));
+        let at = after_bearer(&self.0, at.unwrap_or(0));
+        let rest = self.0.split_off(out.cut(&self.0, at));
         std::mem::replace(&mut self.0, rest)
     }
 
-    fn rest(&mut self) -> String {
+    /// What waited, at the end of the text.
+    pub(crate) fn rest(&mut self) -> String {
         std::mem::take(&mut self.0)
     }
 }
 
+/// Where to cut in place of `at`: what follows the word `Bearer` is known by it, and stays with it.
+fn after_bearer(text: &str, at: usize) -> usize {
+    let ready = text.get(..at).unwrap_or_default().trim_end();
+    let before = ready.len().saturating_sub(BEARER.len());
+    match ready.get(before..) {
+        Some(last) if last.eq_ignore_ascii_case(BEARER) => before,
+        _ => at,
+    }
+}
+
+const BEARER: &str = "bearer";
+
 #[cfg(test)]
 mod tests {
+    use inspan_core::mask::Mask;
+
     use super::*;
 
     #[test]
     fn words_are_streamed_when_they_are_whole() {
+        let out = Out::new(Mask::new(["pass word one".to_owned()]));
         let mut words = Words::default();
         let pieces = ["Lis", "bon is ", "warm\ner", "-----BEGIN X KEY-----\nab cd", " ef"];
-        let ready: Vec<String> = pieces.iter().map(|piece| words.push(piece)).collect();
+        let ready: Vec<String> = pieces.iter().map(|piece| words.push(piece, &out)).collect();
         assert_eq!(ready, ["", "Lisbon is ", "warm\n", "", ""]);
         assert_eq!(words.rest(), "er-----BEGIN X KEY-----\nab cd ef");
+
+        let pieces = ["with Bea", "rer ", "abc", "def1 and", " then"];
+        let ready: Vec<String> = pieces.iter().map(|piece| words.push(piece, &out)).collect();
+        assert_eq!(ready, ["with ", "", "", "Bearer abcdef1 ", "and "]);
+        assert_eq!(words.rest(), "then");
+
+        let pieces = ["a pass", " wo", "rd one", " b pass ", "it "];
+        let ready: Vec<String> = pieces.iter().map(|piece| words.push(piece, &out)).collect();
+        assert_eq!(ready, ["a ", "", "", "pass word one b ", "pass it "]);
     }
 }

@@ -295,7 +295,7 @@ impl Turn<'_> {
         let mut state = folded.state;
         let mut updates = session.updates(state.head.seq);
         let mut interrupts = Interrupts::new()?;
-        let mut progress = Progress::default();
+        let (mut progress, mut deltas) = (Progress::default(), json::Deltas::default());
         progress.resumed(&state, SystemClock.now_ms(), self.out);
         let is_new_prompt = prompt.is_some();
         match prompt {
@@ -344,7 +344,8 @@ impl Turn<'_> {
                     state.apply(&entry);
                     seen.take(&entry);
                     if self.args.json {
-                        self.out.answer(&self.out.masked(&json::entry(&entry)));
+                        let lines = deltas.rest() + &json::entry(&entry);
+                        self.out.answer(&self.out.masked(&lines));
                     }
                     progress.entry(&entry, &state, self.out);
                     match &entry.event {
@@ -368,7 +369,7 @@ impl Turn<'_> {
                     }
                 }
                 Some(Update::Delta { part, delta }) if self.args.json => {
-                    self.out.answer(&self.out.masked(&json::delta(part, &delta)));
+                    self.out.answer(&self.out.masked(&deltas.push(part, &delta, self.out)));
                 }
                 Some(Update::Delta { delta, .. }) => progress.delta(&delta, self.out),
                 None => return Err(gone(ended).await),

@@ -1,6 +1,9 @@
 //! `inspan sessions`: one line a session.
 
+use std::borrow::Cow;
+
 use inspan_core::{
+    columns::PREVIEW_CHARS_MAX,
     store::{SessionFilter, SessionRow, Store},
     words::dollars,
 };
@@ -37,7 +40,7 @@ pub(crate) async fn list(home: &Home, args: &SessionsArgs) -> Result<u8, Failure
     );
     out.answer(&format!("{}\n", styled(BOLD, &head)));
     for row in &rows {
-        let mut title = out.line(&row.title, 60);
+        let mut title = out.line(&title(&row.title), 60);
         if let Some((parent, seq)) = &row.parent {
             title += &styled(DIM, &format!(" (fork of {parent} at {seq})"));
         }
@@ -104,6 +107,15 @@ pub(crate) fn in_local_time(at_ms: i64, format: &str) -> String {
         .unwrap_or_default()
 }
 
+/// The beginning of the first prompt. Where it was cut, the last word is left out: it may be half a
+/// secret, which no mask knows.
+fn title(head: &str) -> Cow<'_, str> {
+    if head.chars().count() < PREVIEW_CHARS_MAX {
+        return Cow::Borrowed(head);
+    }
+    Cow::Owned(format!("{}…", head.trim_end_matches(|c: char| c.is_ascii_graphic())))
+}
+
 fn in_json(row: &SessionRow) -> String {
     line(&json!({
         "id": row.id,
@@ -116,7 +128,7 @@ fn in_json(row: &SessionRow) -> String {
         "wake_ms": row.wake_ms,
         "parent": row.parent.as_ref().map(|(parent, seq)| json!({ "id": parent, "seq": seq })),
         "turns": row.turns,
-        "title": row.title,
+        "title": title(&row.title),
         "stop": row.stop,
         "tokens": row.tokens,
         "cost_nano_usd": row.cost_nano_usd,

@@ -3,6 +3,7 @@
 
 mod archive;
 mod asks;
+mod canary;
 mod codes;
 mod config;
 mod failures;
