@@ -414,12 +414,12 @@ impl Driver {
     /// A result that says it comes later leaves the call open.
     fn tool_ended(&mut self, finished: ToolFinished) {
         match finished.result.state {
-            ResultState::Later(job) => self.deferred(finished.call, finished.name, job),
+            ResultState::Later(job) => self.deferred(finished.call, finished.name, &job),
             ResultState::Finished | ResultState::Accepted(_) => self.record(finished),
         }
     }
 
-    fn deferred(&mut self, call: CallId, name: String, job: Job) {
+    fn deferred(&mut self, call: CallId, name: String, job: &Job) {
         let after = |ms: u64| {
             self.setup.clock.now_ms().saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))
         };
@@ -545,7 +545,7 @@ impl Driver {
                         .await;
                 self.record(finished(&started, How::Ok, result));
             }
-            Some(Probed::Pending(job)) => self.deferred(started.call, started.name, job),
+            Some(Probed::Pending(job)) => self.deferred(started.call, started.name, &job),
             Some(Probed::Absent) => {
                 let again = ToolStarted { attempt: started.attempt + 1, ..started };
                 self.record(again.clone());
