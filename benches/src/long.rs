@@ -197,11 +197,11 @@ impl Past<'_> {
     async fn result(&self) -> Result<ToolResult, Box<dyn Error>> {
         let seq = self.state.head.seq;
         // About five entries a round.
-        if (seq / 5) % LONG_EVERY != 0 {
+        if !(seq / 5).is_multiple_of(LONG_EVERY) {
             return Ok(ToolResult::text(text(seq, RESULT_BYTES)));
         }
         let whole = text(seq, LONG_BYTES);
-        let shown = ToolResult::text(&whole[..RESULT_BYTES_MAX - 100]);
+        let shown = ToolResult::text(whole.chars().take(RESULT_BYTES_MAX - 100).collect::<String>());
         let (hash, lines) = (self.blobs.put(whole.as_bytes().into()).await?, whole.lines().count());
         debug_assert_eq!(hash, Hash::of_bytes(whole.as_bytes()));
         let spilled = BlobRef { hash, size_bytes: whole.len() as u64, lines: lines as u64 };

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use inspan_core::{
     mask::Mask,
@@ -10,7 +9,9 @@ use inspan_core::{
 };
 use reqwest::{
     Response, Url,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{
+        ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    },
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -20,6 +21,7 @@ use crate::{
     limits,
     raw::{Raw, Tap},
     server::{Server, Wire},
+    splice::Body,
     sse::{self, Decode, Pieces},
 };
 
@@ -47,19 +49,19 @@ impl Endpoint {
     /// one by its place. Dropping the stream drops the connection.
     pub(crate) fn ask(
         self: Arc<Self>,
-        body: Vec<u8>,
+        body: Body,
         tools: Arc<[u8]>,
         decoder: Box<dyn Decode>,
     ) -> BoxStream<ModelEvent> {
         let timeouts = self.server.timeouts;
         let place = self.place();
-        let call = async move { self.call(body.into(), tools, decoder).await };
+        let call = async move { self.call(body, tools, decoder).await };
         limits::watch(stream::once(call).flatten().boxed(), timeouts, place).boxed()
     }
 
     async fn call(
         self: Arc<Self>,
-        body: Bytes,
+        body: Body,
         tools: Arc<[u8]>,
         decoder: Box<dyn Decode>,
     ) -> BoxStream<ModelEvent> {
@@ -82,16 +84,21 @@ impl Endpoint {
         }
     }
 
-    async fn send(&self, key: Option<&SecretString>, body: Bytes) -> Result<Pieces, Failure> {
+    async fn send(&self, key: Option<&SecretString>, body: Body) -> Result<Pieces, Failure> {
         let client = self.http.client()?;
+        let tap = Tap::new(self.raw.clone().map(|raw| (raw, mask_of(key))));
+        let shown = tap.is_wanted().then(|| body.whole());
+        let mut headers = self.headers(key);
+        if body.is_long() {
+            headers.insert(CONTENT_LENGTH, body.len().into());
+        }
         let request = client
             .post(self.url.clone())
-            .headers(self.headers(key))
-            .body(body.clone())
+            .headers(headers)
+            .body(body.into_sent())
             .build()
             .map_err(Failure::of_transport)?;
-        let tap = Tap::new(self.raw.clone().map(|raw| (raw, mask_of(key))));
-        tap.request(&request, &body);
+        tap.request(&request, &shown.unwrap_or_default());
         let answer = client.execute(request).await.map_err(Failure::of_transport)?;
         tap.answer(answer.status().as_u16(), answer.headers());
         self.take(answer, tap).await

@@ -46,6 +46,11 @@ impl Tap {
         Self { raw, line: Vec::new() }
     }
 
+    /// Whether somebody asked for it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.raw.is_some()
+    }
+
     pub(crate) fn request(&self, request: &reqwest::Request, body: &Bytes) {
         if let Some((raw, mask)) = &self.raw {
             raw(RawPiece::Request {

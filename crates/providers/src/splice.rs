@@ -1,26 +1,114 @@
 //! Bodies put together from bytes that were made before.
 
+use std::{mem, sync::Arc};
+
+use bytes::Bytes;
 use serde_json::Value;
+
+/// Bytes of a body that are put together at once; a shorter one is one piece.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// What closes a body: its list of messages is last.
+const END: &[u8] = b"]}";
 
 /// Text as a JSON string.
 pub(crate) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Appends bytes, each after a comma but the first. Empty ones are left out.
-pub(crate) fn join<'a, B, P>(body: &mut Vec<u8>, parts: P)
-where
-    B: AsRef<[u8]> + ?Sized + 'a,
-    P: IntoIterator<Item = &'a B, IntoIter: Clone>,
-{
-    let parts = parts.into_iter().map(AsRef::as_ref);
-    body.reserve(parts.clone().map(|part: &[u8]| part.len() + 1).sum());
-    let mut first = true;
-    for part in parts.filter(|part| !part.is_empty()) {
-        if !first {
-            body.push(b',');
+/// A body of parts that were made before. They are put together piece by piece as they are sent,
+/// so that a long request is not in memory twice.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    head: Vec<u8>,
+    parts: Vec<Arc<[u8]>>,
+}
+
+impl Body {
+    /// A body that begins with `head`, up to the bracket that opens a list of `parts`. Empty parts
+    /// are left out.
+    pub(crate) fn new(head: Vec<u8>, parts: impl Iterator<Item = Arc<[u8]>>) -> Self {
+        Self { head, parts: parts.filter(|part| !part.is_empty()).collect() }
+    }
+
+    /// Its bytes.
+    pub(crate) fn len(&self) -> usize {
+        let commas = self.parts.len().saturating_sub(1);
+        let parts: usize = self.parts.iter().map(|part| part.len()).sum();
+        self.head.len() + parts + commas + END.len()
+    }
+
+    /// All of it in one piece.
+    pub(crate) fn whole(&self) -> Bytes {
+        let mut whole = Vec::with_capacity(self.len());
+        self.clone().into_pieces().for_each(|piece| whole.extend_from_slice(&piece));
+        whole.into()
+    }
+
+    /// All of it, its list closed, in pieces.
+    pub(crate) fn into_pieces(self) -> impl Iterator<Item = Bytes> + Send + 'static {
+        let Self { head: mut piece, parts } = self;
+        let (mut parts, mut comma, mut is_over) = (parts.into_iter(), false, false);
+        std::iter::from_fn(move || {
+            while piece.len() < PIECE_BYTES && !is_over {
+                match parts.next() {
+                    Some(part) => {
+                        piece.extend(mem::replace(&mut comma, true).then_some(b','));
+                        piece.extend_from_slice(&part);
+                    }
+                    None => {
+                        piece.extend_from_slice(END);
+                        is_over = true;
+                    }
+                }
+            }
+            let piece = mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES));
+            (!piece.is_empty()).then(|| piece.into())
+        })
+    }
+
+    /// Whether it is sent in pieces, so that its length must be told beside it.
+    pub(crate) fn is_long(&self) -> bool {
+        self.len() > PIECE_BYTES
+    }
+
+    /// What is sent.
+    pub(crate) fn into_sent(self) -> reqwest::Body {
+        if !self.is_long() {
+            return self.whole().into();
         }
-        first = false;
-        body.extend_from_slice(part);
+        let pieces = self.into_pieces().map(Ok::<_, std::convert::Infallible>);
+        reqwest::Body::wrap_stream(futures_util::stream::iter(pieces))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(parts: &[&str]) -> Body {
+        let parts = parts.iter().map(|part| Arc::from(part.as_bytes()));
+        Body::new(b"{\"messages\":[".to_vec(), parts)
+    }
+
+    #[test]
+    fn parts_become_a_list() {
+        let whole = |parts: &[&str]| {
+            let body = body(parts);
+            assert_eq!(body.whole().len(), body.len());
+            String::from_utf8_lossy(&body.whole()).into_owned()
+        };
+        assert_eq!(whole(&[]), r#"{"messages":[]}"#);
+        assert_eq!(whole(&["", "1", "", "2"]), r#"{"messages":[1,2]}"#);
+    }
+
+    #[test]
+    fn a_long_body_comes_in_pieces_that_are_the_same_bytes() {
+        let long = format!("\"{}\"", "x".repeat(PIECE_BYTES / 3));
+        let body = body(&[&*long; 10]);
+        let pieces: Vec<Bytes> = body.clone().into_pieces().collect();
+        let expected = format!("{{\"messages\":[{}]}}", [&*long; 10].join(","));
+        assert_eq!((pieces.len(), pieces.concat()), (4, expected.clone().into_bytes()));
+        assert_eq!((body.len(), body.whole()), (expected.len(), expected.into()));
     }
 }

@@ -4,6 +4,8 @@
 //!
 //! `INSPAN_KILLS` sets how many kills at random places are made on each database.
 
+#![expect(clippy::print_stdout, reason = "the table is what this test is for")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use inspan_testkit::server::{Answer, Received, Said, Server};
@@ -145,13 +147,13 @@ impl Story {
                 self.running = Some(self.resumed());
                 return true;
             }
-            self.goes_on_after(running.finish());
+            self.goes_on_after(&running.finish());
         }
         false
     }
 
     /// Whatever is next after a process that has come to its end.
-    fn goes_on_after(&mut self, ran: Ran) {
+    fn goes_on_after(&mut self, ran: &Ran) {
         match ran.code {
             0 => assert_eq!(ran.done()["answer"], "Done.", "{}", ran.err),
             6 => {
@@ -178,7 +180,7 @@ impl Story {
     /// Comes to its end, and gives how each tool was answered and how often it was done.
     fn ends(&mut self, what: &str) -> BTreeMap<String, (String, usize)> {
         while let Some(running) = self.running.take() {
-            self.goes_on_after(running.finish());
+            self.goes_on_after(&running.finish());
         }
         let verified = self.world.inspan(&["verify", &self.id]);
         assert_eq!(verified.code, 0, "{what}: {}", verified.err);

@@ -4,7 +4,7 @@
 //! A file is never changed once its version is written. When the fold changes on purpose, the state
 //! beside it is written anew, and `FOLD_VERSION` is raised, so that no older snapshot is read.
 
-use std::{collections::BTreeSet, fs, path::PathBuf};
+use std::collections::BTreeSet;
 
 use inspan_core::{
     Entry, Event, State,
@@ -13,24 +13,24 @@ use inspan_core::{
 };
 use serde_json::{Value, json};
 
-fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+/// The log of a version, and the state that it folds to.
+fn golden(version: u32) -> (&'static str, &'static str) {
+    match version {
+        0 => (include_str!("v0.jsonl"), include_str!("v0.state.json")),
+        1 => (include_str!("v1.jsonl"), include_str!("v1.state.json")),
+        version => panic!("there is no golden log of version {version}"),
+    }
 }
 
-fn read(name: &str) -> String {
-    fs::read_to_string(path(name)).unwrap()
-}
-
-/// The entries of a file, each known, in one chain, and written again as it stands there.
-fn entries(name: &str, version: u32) -> Vec<Entry> {
-    let text = read(name);
+/// The entries of a golden log: each known, in one chain, and written again as it stands there.
+fn entries(version: u32) -> Vec<Entry> {
     let mut head = Head::default();
     let mut entries = Vec::new();
-    for line in text.lines() {
+    for line in golden(version).0.lines() {
         let entry = Entry::from_line(line).unwrap();
-        assert!(!matches!(entry.event, Event::Unknown(_)), "{name}: {line}");
-        assert!(entry.follows(head), "{name}: {line}");
-        assert_eq!((entry.version, entry.to_line().as_str()), (version, line), "{name}");
+        assert!(!matches!(entry.event, Event::Unknown(_)), "{line}");
+        assert!(entry.follows(head), "{line}");
+        assert_eq!((entry.version, entry.to_line().as_str()), (version, line));
         head = entry.head();
         entries.push(entry);
     }
@@ -38,30 +38,28 @@ fn entries(name: &str, version: u32) -> Vec<Entry> {
 }
 
 /// The state is the one that was written down with the log.
-fn folds_as_before(name: &str, version: u32) {
-    let entries = entries(&format!("{name}.jsonl"), version);
-    let state = State::fold(&entries);
+fn folds_as_before(version: u32) {
+    let state = State::fold(&entries(version));
     let written = snapshot::write(&state).unwrap();
     let written: Value = serde_json::from_slice(&written).unwrap();
     let found = json!({"fold_version": FOLD_VERSION, "state": written});
-    let expected: Value = serde_json::from_str(&read(&format!("{name}.state.json"))).unwrap();
-    assert_eq!(found, expected, "the fold of {name}.jsonl is another: see the top of this file");
+    let expected: Value = serde_json::from_str(golden(version).1).unwrap();
+    assert_eq!(found, expected, "the fold is another: see the top of this file");
 }
 
 #[test]
 fn version_0_is_read() {
-    folds_as_before("v0", 0);
+    folds_as_before(0);
 }
 
 #[test]
 fn version_1_is_read() {
-    folds_as_before("v1", 1);
+    folds_as_before(1);
 }
 
 #[test]
 fn the_newest_log_has_every_kind() {
-    let name = format!("v{FORMAT_VERSION}.jsonl");
-    let entries = entries(&name, FORMAT_VERSION);
+    let entries = entries(FORMAT_VERSION);
     let kinds: BTreeSet<&str> = entries.iter().map(|entry| entry.event.kind()).collect();
     assert_eq!(kinds, Event::KINDS.iter().copied().collect());
 }

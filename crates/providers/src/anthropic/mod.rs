@@ -18,7 +18,7 @@ use crate::{
     endpoint::Endpoint,
     raw::Raw,
     server::{ProviderError, Server},
-    splice::{join, quoted},
+    splice::{Body, quoted},
     told,
 };
 
@@ -49,7 +49,7 @@ impl AnthropicMessages {
     /// The body. `messages` are last, and what may change between two requests stands as late as
     /// it can. Cache marks are not part of the segments: one on the system prompt, which other
     /// sessions share, and the automatic one, which the server puts on the last block.
-    fn body(&self, request: &Request) -> Vec<u8> {
+    fn body(&self, request: &Request) -> Body {
         let Endpoint { server, model, .. } = &*self.endpoint;
         let mark = if server.quirks.cache_marks { CACHE_MARK } else { "" };
         let mut body = format!(r#"{{"model":{},"stream":true{mark}"#, quoted(model)).into_bytes();
@@ -66,9 +66,7 @@ impl AnthropicMessages {
         body.extend_from_slice(server.extra_fields().as_bytes());
         let max = request.output_tokens_max;
         body.extend_from_slice(format!(r#","max_tokens":{max},"messages":["#).as_bytes());
-        join(&mut body, &request.messages);
-        body.extend_from_slice(b"]}");
-        body
+        Body::new(body, request.messages.iter().cloned())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     endpoint::Endpoint,
     raw::Raw,
     server::{ProviderError, Server},
-    splice::{join, quoted},
+    splice::{Body, quoted},
     told,
 };
 
@@ -49,7 +49,7 @@ impl OpenAiChat {
 
     /// The body. `messages` are last, the system prompt is the first of them, and what may change
     /// between two requests stands as late as it can.
-    fn body(&self, request: &Request) -> Vec<u8> {
+    fn body(&self, request: &Request) -> Body {
         let Endpoint { server, model, .. } = &*self.endpoint;
         let mut body = format!(r#"{{"model":{},"stream":true"#, quoted(model)).into_bytes();
         if server.quirks.stream_options {
@@ -65,11 +65,9 @@ impl OpenAiChat {
         body.extend_from_slice(format!(r#","{limit}":{max},"messages":["#).as_bytes());
         let messages = std::iter::once(&request.system).chain(&request.messages);
         match server.quirks.alternate {
-            true => join(&mut body, render::alternating(messages)),
-            false => join(&mut body, messages),
+            true => Body::new(body, render::alternating(messages)),
+            false => Body::new(body, messages.cloned()),
         }
-        body.extend_from_slice(b"]}");
-        body
     }
 }
 

@@ -33,16 +33,16 @@ pub(super) fn segment(segment: Segment<'_>, images: &dyn Images, quirks: &Quirks
 /// The segments of a request, with a short reply between two of the user. It follows from the
 /// segments before it, so a request with it only grows, too.
 pub(super) fn alternating<'a>(
-    segments: impl Iterator<Item = &'a Arc<[u8]>> + Clone,
-) -> impl Iterator<Item = &'a [u8]> + Clone {
+    segments: impl Iterator<Item = &'a Arc<[u8]>>,
+) -> impl Iterator<Item = Arc<[u8]>> {
     let is_users = |segment: &[u8]| {
         segment.starts_with(br#"{"role":"user""#) || segment.starts_with(br#"{"role":"tool""#)
     };
     let mut after_user = false;
     segments.filter(|segment| !segment.is_empty()).flat_map(move |segment| {
-        let bridge = if after_user && is_users(segment) { BRIDGE } else { b"" };
+        let bridge = (after_user && is_users(segment)).then(|| Arc::from(BRIDGE));
         after_user = is_users(segment);
-        [bridge, &**segment]
+        bridge.into_iter().chain([segment.clone()])
     })
 }
 
@@ -190,8 +190,9 @@ mod tests {
         for (segments, expected) in table {
             let segments: Vec<Arc<[u8]>> =
                 segments.iter().map(|text| Arc::from(text.as_bytes())).collect();
-            let sent = alternating(segments.iter()).filter(|part| !part.is_empty());
-            let expected: Vec<&[u8]> = expected.iter().map(|text| text.as_bytes()).collect();
+            let sent = alternating(segments.iter());
+            let expected: Vec<Arc<[u8]>> =
+                expected.iter().map(|text| Arc::from(text.as_bytes())).collect();
             assert_eq!(sent.collect::<Vec<_>>(), expected);
         }
     }

@@ -18,7 +18,7 @@ use crate::{
     endpoint::Endpoint,
     raw::Raw,
     server::{ProviderError, Server},
-    splice::{join, quoted},
+    splice::{Body, quoted},
     told,
 };
 
@@ -42,7 +42,7 @@ impl OpenAiResponses {
 
     /// The body. `input` is last, and what may change between two requests stands as late as it
     /// can. Reasoning comes encrypted, since the server is to keep none.
-    fn body(&self, request: &Request) -> Vec<u8> {
+    fn body(&self, request: &Request) -> Body {
         let Endpoint { server, model, .. } = &*self.endpoint;
         let mut body =
             format!(r#"{{"model":{},"stream":true,"store":false"#, quoted(model)).into_bytes();
@@ -58,9 +58,7 @@ impl OpenAiResponses {
         body.extend_from_slice(server.extra_fields().as_bytes());
         let max = request.output_tokens_max;
         body.extend_from_slice(format!(r#","max_output_tokens":{max},"input":["#).as_bytes());
-        join(&mut body, &request.messages);
-        body.extend_from_slice(b"]}");
-        body
+        Body::new(body, request.messages.iter().cloned())
     }
 }
 
