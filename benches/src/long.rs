@@ -201,7 +201,8 @@ impl Past<'_> {
             return Ok(ToolResult::text(text(seq, RESULT_BYTES)));
         }
         let whole = text(seq, LONG_BYTES);
-        let shown = ToolResult::text(whole.chars().take(RESULT_BYTES_MAX - 100).collect::<String>());
+        let shown =
+            ToolResult::text(whole.chars().take(RESULT_BYTES_MAX - 100).collect::<String>());
         let (hash, lines) = (self.blobs.put(whole.as_bytes().into()).await?, whole.lines().count());
         debug_assert_eq!(hash, Hash::of_bytes(whole.as_bytes()));
         let spilled = BlobRef { hash, size_bytes: whole.len() as u64, lines: lines as u64 };
