@@ -152,7 +152,7 @@ async fn an_older_database_is_brought_up_to_date() {
             sqlx::query(
                 "INSERT INTO entries
                     (session_id, seq, at_ms, turn, round, kind, version, hash, body)
-                VALUES ($1, $2, $3, $4, 0, $5, 0, $6, $7)",
+                VALUES ($1, $2, $3, $4, 0, $5, 1, $6, $7)",
             )
             .bind(session)
             .bind(entry.seq as i64)

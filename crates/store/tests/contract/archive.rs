@@ -386,7 +386,7 @@ pub(crate) async fn a_newer_log_is_read_and_not_driven<S: Archive>(store: &S) {
     let refused = store.claim(&id("one")).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "session one (format 7 of 0) was written by a newer version of Inspan: nothing was changed"
+        "session one (format 7 of 1) was written by a newer version of Inspan: nothing was changed"
     );
     store.remove(&id("one")).await.unwrap();
 }
