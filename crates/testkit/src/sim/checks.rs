@@ -28,6 +28,9 @@ pub(super) struct Checks<'a> {
     replied: HashSet<(u32, u32, bool)>,
     /// Turns that had their closing call.
     closed: HashSet<u32>,
+    /// The turn that was the last one when the limits changed: what it had spent by then may be more
+    /// than they allow now.
+    configured_in: u32,
 }
 
 /// What one provider reads of the session.
@@ -51,6 +54,7 @@ impl<'a> Checks<'a> {
             permitted: HashSet::new(),
             replied: HashSet::new(),
             closed: HashSet::new(),
+            configured_in: 0,
         }
     }
 
@@ -73,6 +77,7 @@ impl<'a> Checks<'a> {
     /// Looks at one entry that follows on `before`.
     pub(super) fn before(&mut self, before: &State, entry: &Entry) -> Result<(), String> {
         match &entry.event {
+            Event::SessionConfigured(_) => self.configured_in = before.turns,
             Event::RoundStarted(started) => self.round(before, started, entry.at_ms)?,
             Event::ModelReplied(_) => self.reply(before)?,
             Event::GateJudged(e) => {
@@ -98,7 +103,9 @@ impl<'a> Checks<'a> {
 
     /// Looks at what an entry has led to.
     pub(super) fn after(&mut self, after: &State) -> Result<(), String> {
-        if let (Some(turn), Some(config)) = (&after.turn, &after.config) {
+        if let (Some(turn), Some(config)) = (&after.turn, &after.config)
+            && turn.number != self.configured_in
+        {
             counted(turn, &config.limits, &after.calls)?;
         }
         self.readers.iter_mut().try_for_each(|reader| reader.read(after))

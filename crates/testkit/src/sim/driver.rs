@@ -173,9 +173,13 @@ impl<'a> Driver<'a> {
         // Some logs go on as a fork, which knows nothing of what was open.
         if self.rng.u8(..16) == 0 && self.state.started.is_some() {
             let child = SessionId::try_from("simulated-fork".to_owned())?;
+            // The first entries of a fork are one append: all of them are there, or none.
+            let dies_at = self.dies_at.take();
             for event in fork(&self.state, child, "0.1.0", self.now_ms) {
                 self.append(event).or_else(|over| self.reopen(over))?;
             }
+            self.durable = self.log.len();
+            self.dies_at = dies_at;
         }
         for event in recover(&self.state, self.now_ms) {
             self.append(event).or_else(|over| self.reopen(over))?;
