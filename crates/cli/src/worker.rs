@@ -10,7 +10,8 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use inspan_core::{
     Event, State,
     event::Stop,
-    store::{Archive, SessionId, Store, StoreError},
+    store::{Archive, SessionFilter, SessionId, Store, StoreError},
+    stored::Standing,
 };
 use inspan_engine::{
     Command, Session, SessionError, SystemClock, Update, clock::Clock, session::fold,
@@ -114,6 +115,11 @@ async fn drive(
 ) -> Result<Driven, Failure> {
     let before: State = fold(&*store, id).await?;
     if before.turn.is_none() && before.parked.is_none() {
+        // Another worker may have come to its end since it was listed.
+        let rows = store.sessions(&SessionFilter::prefix(id.as_str(), 1)).await?;
+        if rows.iter().all(|row| row.id != *id || row.standing == Standing::Idle) {
+            return Ok(Driven::Taken);
+        }
         return Err(Failure::Usage(format!(
             "its log has no open turn, though it is listed so: inspan verify {id}"
         )));
