@@ -300,7 +300,7 @@ impl State {
         let content = std::mem::take(&mut self.content);
         let message = UserMessage { results, content };
         if message != UserMessage::default() {
-            self.messages.push(Arc::new(Message::User(message)));
+            self.messages.push(Arc::new(Message::User(message).packed()));
         }
         self.begin_messages();
     }
@@ -371,7 +371,14 @@ impl State {
                 status: CallStatus::New,
             })
             .collect();
-        self.messages.push(Arc::new(Message::Assistant(sendable(reply))));
+        // What it cost and what it was called stands in the log, and in no request.
+        let sent = Reply {
+            usage: Usage::default(),
+            model: String::new(),
+            provider_id: String::new(),
+            ..sendable(reply)
+        };
+        self.messages.push(Arc::new(Message::Assistant(sent).packed()));
     }
 
     /// What was sent and what was read of it, in tokens, where a server reads less and does not say

@@ -242,8 +242,18 @@ pub struct Snapshot {
     pub seq: u64,
     /// The version of the form.
     pub version: u32,
-    /// The fold.
+    /// The fold without its pieces.
     pub bytes: Arc<[u8]>,
+}
+
+/// Pieces of a fold that are kept with a snapshot. They are numbered from 0 on, and the next
+/// snapshots have them, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewPieces {
+    /// How many of those that are there already go on to count; the others are thrown away.
+    pub before: u32,
+    /// The next ones.
+    pub bytes: Vec<Arc<[u8]>>,
 }
 
 /// Where logs are kept: what a driver and its clients need.
@@ -294,14 +304,15 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::pending())
     }
 
-    /// Keeps a snapshot in the place of the session's last one. What is kept nowhere is read from
-    /// the log again.
+    /// Keeps a snapshot in the place of the session's last one, together with its new pieces. What
+    /// is kept nowhere is read from the log again.
     fn keep_snapshot(
         &self,
         claim: &Claim,
         snapshot: Snapshot,
+        pieces: NewPieces,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        let _ = (claim, snapshot);
+        let _ = (claim, snapshot, pieces);
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -311,6 +322,16 @@ pub trait Store: Send + Sync {
         session: &SessionId,
     ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
         let _ = session;
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// A piece that was kept with a snapshot, if it is still there.
+    fn snapshot_piece(
+        &self,
+        session: &SessionId,
+        number: u32,
+    ) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
+        let _ = (session, number);
         Box::pin(std::future::ready(Ok(None)))
     }
 }
@@ -409,8 +430,9 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         &self,
         claim: &Claim,
         snapshot: Snapshot,
+        pieces: NewPieces,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        (**self).keep_snapshot(claim, snapshot)
+        (**self).keep_snapshot(claim, snapshot, pieces)
     }
 
     fn snapshot(
@@ -418,6 +440,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         session: &SessionId,
     ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
         (**self).snapshot(session)
+    }
+
+    fn snapshot_piece(
+        &self,
+        session: &SessionId,
+        number: u32,
+    ) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
+        (**self).snapshot_piece(session, number)
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {

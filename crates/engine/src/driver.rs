@@ -21,8 +21,7 @@ use inspan_core::{
     provider::{ErrorClass, Provider},
     recover::{fallback, retry_at_ms, supersede},
     repair::pictures_within,
-    snapshot::{self, FOLD_VERSION},
-    store::{Claim, Snapshot, StoreError},
+    store::{Claim, StoreError},
     tool::{Invocation, Probed, Tool},
     turn::{CallStatus, OpenCall, Phase},
     words,
@@ -34,10 +33,11 @@ use crate::{
         AbortSignal, Clients, Done, Ending, ModelDone, ModelEnd, ask_model, for_the_log, run_tool,
         usage_estimated,
     },
+    folded::{Folded, SnapshotKept},
     judge::judge,
     outside,
     request::{Kept, Rendered},
-    session::{Command, Folded, Setup, Submitted},
+    session::{Command, Setup, Submitted},
     updates::{Tell, Update},
 };
 
@@ -50,9 +50,6 @@ pub(crate) struct Start {
     pub(crate) commands: mpsc::Receiver<Submitted>,
     pub(crate) updates: Tell,
 }
-
-/// Entries from one snapshot to the next at least.
-const SNAPSHOT_ENTRIES_MIN: u64 = 256;
 
 /// How soon a job is probed again at least, in milliseconds.
 const PROBE_AFTER_MS_MIN: u64 = 1_000;
@@ -79,8 +76,8 @@ pub(crate) struct Driver {
     pending: Vec<Entry>,
     /// What the store has been given.
     stored: Head,
-    /// The entry after which the last snapshot was made; 0 for none.
-    snapshot: u64,
+    /// The last snapshot.
+    snapshot: SnapshotKept,
     announced: Vec<Announced>,
     commits: FuturesOrdered<Commit>,
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -96,7 +93,7 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(start: Start) -> Self {
         let Start { setup, claim, folded, tools, commands, updates } = start;
-        let (snapshot, state) = folded.into_parts();
+        let Folded { state, snapshot } = folded;
         Self {
             setup,
             lost: claim.guard.lost(),
@@ -202,14 +199,11 @@ impl Driver {
     /// After the end of a turn, hands the state to the store, so that a long log is not folded again
     /// from its beginning. It is a cache: whether it was kept matters to nobody.
     fn keep_snapshot(&mut self) {
-        let seq = self.state.head.seq;
-        let is_due = self.state.turn.is_none()
-            && self.stored.seq == seq
-            && seq.saturating_sub(self.snapshot) >= SNAPSHOT_ENTRIES_MIN;
-        if let Some(bytes) = is_due.then(|| snapshot::write(&self.state)).flatten() {
-            self.snapshot = seq;
-            let snapshot = Snapshot { seq, version: FOLD_VERSION, bytes: bytes.into() };
-            tokio::spawn(self.setup.store.keep_snapshot(&self.claim, snapshot));
+        if self.state.turn.is_some() || self.stored.seq != self.state.head.seq {
+            return;
+        }
+        if let Some((snapshot, pieces)) = self.snapshot.next(&self.state) {
+            tokio::spawn(self.setup.store.keep_snapshot(&self.claim, snapshot, pieces));
         }
     }
 

@@ -18,7 +18,7 @@ use inspan_core::{
 use crate::{
     clock::Clock,
     effects::{failed, within_limits},
-    session::{fold, fold_to},
+    folded::{fold, fold_to},
 };
 
 /// Why something from outside was not taken.

@@ -14,8 +14,8 @@ use inspan_core::{
     gate::BoxFuture,
     hash::Hash,
     store::{
-        Archive, Blobs, Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot, Store,
-        StoreError, Wrong,
+        Archive, Blobs, Claim, Found, NewPieces, SessionFilter, SessionId, SessionRow, Snapshot,
+        Store, StoreError, Wrong,
     },
     stored::{self, Changes},
 };
@@ -58,6 +58,7 @@ struct Log {
     /// It was removed and is kept for its forks.
     is_removed: bool,
     snapshot: Option<Snapshot>,
+    pieces: Vec<Arc<[u8]>>,
 }
 
 impl Log {
@@ -136,6 +137,7 @@ impl Kept {
         if self.has_forks(session) {
             if let Some(log) = self.logs.get_mut(session) {
                 (log.is_removed, log.snapshot) = (true, None);
+                log.pieces.clear();
             }
             return Ok(());
         }
@@ -327,11 +329,14 @@ impl Store for Memory {
         &self,
         claim: &Claim,
         snapshot: Snapshot,
+        pieces: NewPieces,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
         let mut kept = self.kept();
         let log = kept.logs.get_mut(&claim.session).filter(|log| log.epoch == claim.epoch);
         if let Some(log) = log {
             log.snapshot = Some(snapshot);
+            log.pieces.truncate(pieces.before as usize);
+            log.pieces.extend(pieces.bytes);
         }
         Box::pin(ready(Ok(())))
     }
@@ -342,6 +347,17 @@ impl Store for Memory {
     ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
         let snapshot = self.kept().logs.get(session).and_then(|log| log.snapshot.clone());
         Box::pin(ready(Ok(snapshot)))
+    }
+
+    fn snapshot_piece(
+        &self,
+        session: &SessionId,
+        number: u32,
+    ) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
+        let kept = self.kept();
+        let log = kept.logs.get(session);
+        let piece = log.and_then(|log| log.pieces.get(number as usize)).cloned();
+        Box::pin(ready(Ok(piece)))
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {

@@ -136,7 +136,7 @@ fn what_is_too_long_is_cut_in_its_middle() {
     assert_eq!(log.state.window_tokens_max(), Some(4_000));
     log.replied(&[text("Much.")]);
     let messages = project(&log.state, ISSUER).messages;
-    let Message::User(user) = &*messages[0] else { panic!() };
+    let Message::User(user) = &**messages[0] else { panic!() };
     let x = |count| "x".repeat(count);
     let note = "\n[… 95905 bytes left out here: the request was too large …]\n";
     assert_eq!(user.content, [Content::text(format!("{}{note}{}", x(2730), x(1365)))]);

@@ -6,6 +6,7 @@ mod lineage;
 pub(super) mod lists;
 mod log;
 pub(super) mod rows;
+mod snapshots;
 pub(super) mod texts;
 pub(super) mod writer;
 

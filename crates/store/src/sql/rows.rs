@@ -5,14 +5,14 @@ use std::{borrow::Cow, collections::BTreeSet};
 use inspan_core::{
     event::{Entry, Head, Stop},
     hash::Hash,
-    store::{SessionId, Snapshot},
+    store::SessionId,
     stored::{self, Changes, Standing},
 };
 use sqlx::{FromRow, QueryBuilder, Row};
 
 use super::{
     dialect::{Connection, QueryResult, RawRow},
-    lineage, texts,
+    lineage, snapshots, texts,
 };
 
 const INSERT_SESSION: &str = "
@@ -58,16 +58,6 @@ const KNOWN: &str = "
 const READ: &str = "
     SELECT seq, at_ms, turn, round, kind, version, hash, body FROM entries
     WHERE session_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";
-
-const KEEP_SNAPSHOT: &str = "
-    INSERT INTO snapshots (session_id, seq, version, body)
-    SELECT id, $3, $4, $5 FROM sessions WHERE id = $1 AND epoch = $2
-    ON CONFLICT (session_id) DO UPDATE SET
-        seq = excluded.seq, version = excluded.version, body = excluded.body";
-
-const SNAPSHOT: &str = "
-    SELECT p.seq, p.version, p.body FROM snapshots p JOIN sessions s ON s.id = p.session_id
-    WHERE p.session_id = $1 AND s.removed = 0";
 
 /// What is known of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,41 +285,6 @@ pub(crate) async fn read_own(
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Keeps a snapshot; nothing happens under an older epoch.
-pub(crate) async fn keep_snapshot(
-    connection: &mut Connection,
-    session: &SessionId,
-    epoch: u64,
-    snapshot: &Snapshot,
-) -> sqlx::Result<()> {
-    sqlx::query(KEEP_SNAPSHOT)
-        .bind(session.as_str())
-        .bind(big(epoch))
-        .bind(big(snapshot.seq))
-        .bind(i64::from(snapshot.version))
-        .bind(&*snapshot.bytes)
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-/// The snapshot that was kept last.
-pub(crate) async fn snapshot(
-    connection: &mut Connection,
-    session: &SessionId,
-) -> sqlx::Result<Option<Snapshot>> {
-    let row = sqlx::query(SNAPSHOT).bind(session.as_str()).fetch_optional(connection).await?;
-    row.map(|row| {
-        let bytes: &[u8] = row.try_get("body")?;
-        Ok(Snapshot {
-            seq: count(&row, "seq")?,
-            version: count(&row, "version")?,
-            bytes: bytes.into(),
-        })
-    })
-    .transpose()
-}
-
 /// Those of `hashes` that no entry names.
 pub(crate) async fn unreferenced(
     connection: &mut Connection,
@@ -356,7 +311,7 @@ pub(crate) async fn remove(connection: &mut Connection, session: &SessionId) -> 
         return Ok(false);
     }
     texts::forget(connection, session).await?;
-    execute(connection, "DELETE FROM snapshots WHERE session_id = $1", session).await?;
+    execute(connection, snapshots::FORGET, session).await?;
     if has_forks(connection, session).await? {
         let hide = "UPDATE sessions SET removed = 1, epoch = epoch + 1, standing = 'idle'
             WHERE id = $1";

@@ -8,7 +8,7 @@ use std::{
 
 use inspan_core::{
     event::{Entry, Head},
-    store::{SessionId, Snapshot, StoreError},
+    store::{NewPieces, SessionId, Snapshot, StoreError},
     stored::forked_from,
 };
 use sqlx::Connection as _;
@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     dialect::{self, Connection, Place},
     rows::{self, Known, Moving, Placed},
+    snapshots,
 };
 use crate::CLOSED;
 
@@ -37,7 +38,7 @@ pub(crate) enum Ask {
     /// Only look.
     Known(SessionId),
     /// Keep a snapshot.
-    KeepSnapshot { session: SessionId, epoch: u64, snapshot: Snapshot },
+    KeepSnapshot { session: SessionId, epoch: u64, snapshot: Snapshot, pieces: NewPieces },
     /// Remove the session, or hide it.
     Remove(SessionId),
 }
@@ -267,8 +268,8 @@ async fn answer_all(
                 Ok(rows::known(connection, session).await?.filter(|known| !known.is_removed))
             }
             Ask::Known(session) => Ok(rows::known(connection, session).await?),
-            Ask::KeepSnapshot { session, epoch, snapshot } => {
-                rows::keep_snapshot(connection, session, *epoch, snapshot).await?;
+            Ask::KeepSnapshot { session, epoch, snapshot, pieces } => {
+                snapshots::keep(connection, (session, *epoch), snapshot, pieces).await?;
                 Ok(None)
             }
             Ask::Remove(session) => match rows::remove(connection, session).await? {

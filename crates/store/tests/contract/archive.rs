@@ -6,7 +6,7 @@ use inspan_core::{
     event::{Entry, Event, Head, Stop},
     hash::Hash,
     message::{CallId, How},
-    store::{Archive, Claim, SessionFilter, SessionRow, Snapshot, Store, StoreError},
+    store::{Archive, Claim, NewPieces, SessionFilter, SessionRow, Snapshot, Store, StoreError},
     stored::Standing,
 };
 
@@ -225,7 +225,7 @@ pub(crate) async fn what_is_removed_is_gone<S: Archive>(store: &S) {
     let claim = store.claim(&id("one")).await.unwrap();
     assert_eq!(store.remove(&id("one")).await, Err(StoreError::InUse(id("one"))));
     let snapshot = Snapshot { seq: 2, version: 1, bytes: Arc::from(*b"state") };
-    store.keep_snapshot(&claim, snapshot.clone()).await.unwrap();
+    store.keep_snapshot(&claim, snapshot.clone(), NewPieces::default()).await.unwrap();
     drop(claim);
     assert_eq!(store.unreferenced(&[picture]).await.unwrap(), []);
     store.remove(&id("one")).await.unwrap();
@@ -282,17 +282,48 @@ pub(crate) async fn blobs_are_referenced_by_entries<S: Archive>(store: &S) {
 
 pub(crate) async fn snapshots_are_kept_one_a_session<S: Archive>(store: &S) {
     let snapshot = |seq, bytes: &[u8]| Snapshot { seq, version: 7, bytes: bytes.into() };
+    let pieces = |before, new: &[&str]| {
+        let bytes = new.iter().map(|bytes| bytes.as_bytes().into()).collect();
+        NewPieces { before, bytes }
+    };
     written(store, "one", &some(Head::default(), 3)).await;
-    assert_eq!(store.snapshot(&id("one")).await.unwrap(), None);
-    assert_eq!(store.snapshot(&id("none")).await.unwrap(), None);
+    written(store, "other", &some(Head::default(), 3)).await;
+    assert_eq!(kept(store, "one").await, (None, vec![]));
+    assert_eq!(kept(store, "none").await, (None, vec![]));
     let claim = store.claim(&id("one")).await.unwrap();
-    store.keep_snapshot(&claim, snapshot(2, b"\0two\xff")).await.unwrap();
-    assert_eq!(store.snapshot(&id("one")).await.unwrap(), Some(snapshot(2, b"\0two\xff")));
-    store.keep_snapshot(&claim, snapshot(3, b"three")).await.unwrap();
-    assert_eq!(store.snapshot(&id("one")).await.unwrap(), Some(snapshot(3, b"three")));
+    let first = snapshot(2, b"\0two\xff");
+    store.keep_snapshot(&claim, first.clone(), pieces(0, &[])).await.unwrap();
+    assert_eq!(kept(store, "one").await, (Some(first), vec![]));
+    let second = snapshot(3, b"three");
+    let keep =
+        |before, new: &[&str]| store.keep_snapshot(&claim, second.clone(), pieces(before, new));
+    keep(0, &["a", "b", "c"]).await.unwrap();
+    assert_eq!(kept(store, "one").await, (Some(second.clone()), texts(&["a", "b", "c"])));
+    keep(3, &["d"]).await.unwrap();
+    assert_eq!(kept(store, "one").await, (Some(second.clone()), texts(&["a", "b", "c", "d"])));
+    // What counts no longer is thrown away.
+    keep(1, &["x"]).await.unwrap();
+    assert_eq!(kept(store, "one").await, (Some(second.clone()), texts(&["a", "x"])));
     let old = Claim { session: id("one"), epoch: claim.epoch - 1, guard: Box::new(()) };
-    store.keep_snapshot(&old, snapshot(1, b"one")).await.unwrap();
-    assert_eq!(store.snapshot(&id("one")).await.unwrap(), Some(snapshot(3, b"three")));
+    store.keep_snapshot(&old, snapshot(1, b"one"), pieces(0, &["z"])).await.unwrap();
+    assert_eq!(kept(store, "one").await, (Some(second), texts(&["a", "x"])));
+    assert_eq!(kept(store, "other").await, (None, vec![]));
+    drop(claim);
+    store.remove(&id("one")).await.unwrap();
+    assert_eq!(kept(store, "one").await, (None, vec![]));
+}
+
+fn texts(pieces: &[&str]) -> Vec<String> {
+    pieces.iter().map(ToString::to_string).collect()
+}
+
+/// What a store has of a session's snapshot.
+async fn kept<S: Archive>(store: &S, name: &str) -> (Option<Snapshot>, Vec<String>) {
+    let mut pieces = Vec::new();
+    while let Some(piece) = store.snapshot_piece(&id(name), pieces.len() as u32).await.unwrap() {
+        pieces.push(String::from_utf8(piece.to_vec()).unwrap());
+    }
+    (store.snapshot(&id(name)).await.unwrap(), pieces)
 }
 
 pub(crate) async fn due_is_what_nobody_drives<S: Archive>(store: &S) {
