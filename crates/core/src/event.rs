@@ -427,6 +427,10 @@ pub struct TurnEnded {
     /// More about it, for people; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
+    /// A prompt waits that came too late for this turn: the next one is open from here on. The fold
+    /// knows it without; this is for who lists sessions and reads no more of their log.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unread: bool,
 }
 
 /// An event that this version can't read: kept as it is, folded to nothing.

@@ -193,7 +193,7 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|why| Woken { why }.into()),
         1 => Just(CancelRequested {}.into()),
         3 => select(&Stop::ALL[..])
-            .prop_map(|stop| TurnEnded { stop, detail: String::new() }.into()),
+            .prop_map(|stop| TurnEnded { stop, detail: String::new(), unread: false }.into()),
     ]
 }
 

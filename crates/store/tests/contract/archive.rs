@@ -303,8 +303,11 @@ pub(crate) async fn due_is_what_nobody_drives<S: Archive>(store: &S) {
     };
     let call = &[CallId::new(3, 0)][..];
     // What is written later, by another process.
-    let sessions: [(&str, Vec<Line>, Option<Event>); 10] = [
+    let sessions: [(&str, Vec<Line>, Option<Event>); 12] = [
         ("open", asked(10), None),
+        // A prompt came too late for its turn, and whoever drove it died before the next round.
+        ("late", [asked(11), vec![(12, 1, 1, ended_unread(Stop::Rounds))]].concat(), None),
+        ("told", asked(13), Some(ended_unread(Stop::Failed))),
         ("timed", parks(20, Some(500), &[]), None),
         ("for-ever", parks(30, None, call), None),
         ("allowed", parks(40, None, call), Some(answered())),
@@ -329,11 +332,11 @@ pub(crate) async fn due_is_what_nobody_drives<S: Archive>(store: &S) {
     assert_eq!(listed(store, &waiting).await, ["done", "allowed", "for-ever"]);
     let _held = store.claim(&id("held")).await.unwrap();
     let table: [(i64, usize, &[&str]); 5] = [
-        (98, 9, &["open", "woken"]),
-        (499, 9, &["open", "allowed", "done", "woken"]),
-        (500, 9, &["open", "timed", "allowed", "done", "woken"]),
-        (600, 9, &["open", "timed", "allowed", "done", "news", "woken"]),
-        (500, 2, &["open", "timed"]),
+        (98, 9, &["open", "late", "told", "woken"]),
+        (499, 9, &["open", "late", "allowed", "done", "told", "woken"]),
+        (500, 9, &["open", "late", "timed", "allowed", "done", "told", "woken"]),
+        (600, 9, &["open", "late", "timed", "allowed", "done", "news", "told", "woken"]),
+        (500, 3, &["open", "late", "timed"]),
     ];
     for (now_ms, max, expected) in table {
         let due = store.due(now_ms, max).await.unwrap();
@@ -353,15 +356,18 @@ pub(crate) async fn a_fork_stands_as_its_parent_stood<S: Archive>(store: &S) {
         (5, 1, 1, ended(Stop::Parked)),
         (6, 1, 1, woken()),
         (7, 1, 1, ended(Stop::End)),
+        (8, 2, 0, prompt("Go on")),
+        (9, 2, 1, ended_unread(Stop::Failed)),
     ];
     let parent = chain(Head::default(), lines);
     written(store, "parent", &parent).await;
-    let table: [(usize, Option<Event>, Standing, Option<i64>); 5] = [
+    let table: [(usize, Option<Event>, Standing, Option<i64>); 6] = [
         (1, None, Standing::Open, None),
         (3, None, Standing::Open, None),
         (5, None, Standing::Waiting, Some(900)),
         (5, Some(finished("weather", How::Unknown, 0)), Standing::Waiting, Some(11)),
         (7, None, Standing::Idle, None),
+        (9, None, Standing::Open, None),
     ];
     for (number, (at, own, standing, wake_ms)) in table.into_iter().enumerate() {
         let at = parent[at - 1].head();
