@@ -23,7 +23,7 @@ use inspan_core::{
     repair::pictures_within,
     snapshot::{self, FOLD_VERSION},
     store::{Claim, Snapshot, StoreError},
-    tool::{Invocation, Probed, Tool},
+    tool::{Invocation, Probed, Tool, ToolError},
     turn::{CallStatus, OpenCall, Phase},
     words,
 };
@@ -31,8 +31,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     effects::{
-        AbortSignal, Clients, Done, Ending, ModelDone, ModelEnd, ask_model, for_the_log, run_tool,
-        usage_estimated,
+        AbortSignal, Clients, Done, Ending, ModelDone, ModelEnd, ask_model, fits, for_the_log,
+        run_tool, usage_estimated, within_limits,
     },
     judge::judge,
     outside,
@@ -148,7 +148,11 @@ impl Driver {
                 Action::ProbeTool(call) => self.probe(&call).await?,
                 Action::AbortEffects(why) => self.abort_all(why).await?,
                 Action::Wait { until_ms } => self.wait(until_ms).await?,
-                Action::Idle { until_ms } if self.commands.is_some() => self.wait(until_ms).await?,
+                Action::Idle { until_ms }
+                    if self.commands.is_some() || !self.under_way.is_empty() =>
+                {
+                    self.wait(until_ms).await?;
+                }
                 Action::Idle { .. } => {
                     self.flush().await?;
                     return self.committed().await;
@@ -395,18 +399,40 @@ impl Driver {
                     self.record(event);
                 }
             }
-            Command::Deliver { call, outcome } => {
-                let mask = &self.setup.mask;
-                if let Ok(event) = outside::delivered(&self.state, &call, outcome, mask) {
-                    self.record(event);
-                }
+            Command::Deliver { call, outcome } => self.deliver(call, outcome),
+        }
+    }
+
+    /// Records a result from outside. The whole of a long one is durable before: it is recorded when
+    /// that is done, if the session still takes it then.
+    fn deliver(&mut self, call: CallId, outcome: Result<ToolResult, ToolError>) {
+        if outside::awaited(&self.state, &call).is_err() {
+            return;
+        }
+        let (how, result) = outside::outcome_of(outcome);
+        let mask = self.setup.mask.clone();
+        match self.setup.spills().filter(|_| !fits(&result.content)) {
+            None => self.delivered(&call, how, within_limits(result, &mask)),
+            Some(spills) => {
+                let kept = async move {
+                    let result = for_the_log(result, &call, &mask, Some(&*spills)).await;
+                    Done::Delivered { call, how, result }
+                };
+                self.under_way.push(kept.boxed());
             }
+        }
+    }
+
+    fn delivered(&mut self, call: &CallId, how: How, result: ToolResult) {
+        if let Ok(event) = outside::delivered(&self.state, call, how, result) {
+            self.record(event);
         }
     }
 
     fn ended(&mut self, done: Done) {
         match done {
             Done::Tool(finished) => self.tool_ended(finished),
+            Done::Delivered { call, how, result } => self.delivered(&call, how, result),
             Done::Model(done) => self.model_ended(done),
         }
     }

@@ -116,7 +116,9 @@ async fn a_result_that_comes_later_wakes_the_turn_and_comes_once() {
     let deliver = |id: &str| {
         let (session, call, clock) = (world.id.clone(), call(id), &clock);
         let outcome = Ok(ToolResult::text("once more"));
-        async move { outside::deliver(store, clock, &session, &call, outcome, &Mask::default()).await }
+        async move {
+            outside::deliver(store, clock, &session, &call, outcome, &Mask::default(), None).await
+        }
     };
     assert_eq!(deliver("call_5_0").await, Ok(()));
     assert_eq!(deliver("call_5_0").await, Err(OutsideError::Delivered(call("call_5_0"))));

@@ -136,6 +136,26 @@ fn a_result_comes_later_from_another_process() {
     assert_eq!((again.code, again.err), (2, error));
 }
 
+/// What is too long for the log is kept whole, as the result of any tool is.
+#[test]
+fn a_long_result_comes_later_and_is_read_in_pages() {
+    let page = r#"{"call":"call_5_0","from_line":5000,"lines":1}"#;
+    let server =
+        Server::start([calls("order", "{}"), calls("open_result", page), says("It is tea.")]);
+    let world = shop(&server);
+    let id = world.run("Order tea.", &[]).id().to_owned();
+    let long: String = (1..=9_000).map(|number| format!("{number} bags of tea\n")).collect();
+    world.write("result", &long);
+    let result = std::fs::File::open(world.path("result")).expect("a file");
+    let delivered = world.command(&["deliver", &id, "call_5_0", "-"]).stdin(result).output();
+    assert!(delivered.expect("the command").status.success());
+    let ran = world.inspan(&["resume", &id]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "It is tea.\n"), "{}", ran.err);
+    let told = "\"[lines 5000 to 5000 of 9000]\\n5000 bags of tea\\n[goes on at from_line 5001]\"";
+    assert_eq!(last_result(&server), told);
+    assert_eq!(world.inspan(&["verify", &id]).code, 0);
+}
+
 #[test]
 fn a_person_answers_at_the_terminal() {
     for (typed, code, paid) in [("perhaps\ny\n", 0, 1), ("n too dear\n", 0, 0)] {
