@@ -145,7 +145,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         (
             "providers: { openai: { quirks: { reasoning_echo: content } } }",
             "~/config.yaml:1:50: reasoning_echo: `content` is not known; there are: \
-             reasoning_content, reasoning, none",
+             reasoning_content, reasoning, reasoning_details, none",
         ),
         (
             "providers:\n  openai:\n    key_env: A\n    key: b\n",
@@ -253,7 +253,7 @@ fn a_secret_in_the_wrong_place_is_quoted_as_it_is_written() {
         (
             "providers: { openai: { quirks: { reasoning_echo: '${A_KEY}' } } }",
             "~/config.yaml:1:50: reasoning_echo: `${A_KEY}` is not known; there are: \
-             reasoning_content, reasoning, none",
+             reasoning_content, reasoning, reasoning_details, none",
         ),
     ];
     for (config, message) in table {
