@@ -246,6 +246,9 @@ pub(crate) struct DriveArgs {
     /// When a person is asked whether a call may run [default: now at a terminal, else never]
     #[arg(long, value_name = "WHEN")]
     pub ask: Option<AskArg>,
+    /// Let the agent ask about less than this session did so far
+    #[arg(long)]
+    pub accept_changes: bool,
     /// Print one update a line as JSON on standard output, in place of the answer
     #[arg(long)]
     pub json: bool,

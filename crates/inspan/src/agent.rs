@@ -295,6 +295,7 @@ impl Agent {
                 system: self.system.clone(),
                 tools: Vec::new(),
                 gates: Vec::new(),
+                asks: Default::default(),
                 limits: self.limits.clone(),
                 sandbox: "none".to_owned(),
             },

@@ -250,6 +250,7 @@ fn config(limits: Limits) -> SessionConfigured {
         system: String::new(),
         tools: tools.to_vec(),
         gates: Vec::new(),
+        asks: Default::default(),
         limits,
         sandbox: String::new(),
     }

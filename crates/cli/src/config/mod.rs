@@ -31,12 +31,11 @@ use serde_saphyr::Spanned;
 pub(crate) use error::{ConfigError, Place};
 pub(crate) use figure::{Ceiling, Figure, Millis, Positive, Usd};
 pub(crate) use limits::{LimitsPatch, RawLimits};
-pub(crate) use models::ModelFacts;
+pub(crate) use models::{ModelFacts, RawModels, lower as lower_models};
 pub(crate) use source::{Scalar, Source, Text, near};
 pub(crate) use variables::Variables;
 
 use blobs::RawBlobs;
-use models::RawModel;
 use providers::RawProvider;
 
 /// What the person configured.
@@ -93,7 +92,7 @@ impl Config {
         Ok(Self {
             database: database.map(self::database),
             model: raw.model.map(|model| self::model(&model, &source, &servers)).transpose()?,
-            models: models::lower(raw.models, &source, &servers)?,
+            models: lower_models(raw.models, &source, &servers)?,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
             servers,
             blobs,
@@ -135,7 +134,7 @@ struct RawConfig {
     model: Option<Text>,
     database: Option<Text>,
     providers: Option<BTreeMap<String, Spanned<RawProvider>>>,
-    models: Option<BTreeMap<String, Spanned<RawModel>>>,
+    models: Option<RawModels>,
     limits: Option<RawLimits>,
     blobs: Option<Spanned<RawBlobs>>,
 }

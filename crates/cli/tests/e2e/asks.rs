@@ -172,6 +172,60 @@ fn a_person_answers_at_the_terminal() {
     }
 }
 
+/// An agent that asks about less than it did needs a person's word; until it is given, the questions
+/// stay, and a worker says so once.
+#[test]
+fn a_question_goes_only_with_a_persons_word() {
+    let pays = || calls("pay", r#"{"euros":3}"#);
+    let script = [pays(), pays(), says("No."), pays(), says("Paid."), pays(), says("Again.")];
+    let server = Server::start(script);
+    let world = shop(&server);
+    let id = world.run("Pay 3 euros.", &["--ask", "later"]).id().to_owned();
+    let world = world.with_agent(&SHOP.replace("    ask: it spends money\n", ""));
+    assert_eq!(world.inspan(&["answer", &id, "call_5_0", "deny"]).code, 0);
+    let kept = format!(
+        "! session ID: the agent asks about `pay` no more, which nobody has accepted: it is asked \
+         about as before; to accept it: inspan resume {id} --accept-changes\n"
+    );
+    let worked = world.inspan(&["worker", "--once"]);
+    assert_eq!(worked.code, 0, "{}", worked.err);
+    let told = world.plain(&worked.err).replace("ID --accept", &format!("{id} --accept"));
+    assert_eq!(told.matches(&kept).count(), 1, "{told}");
+    assert_eq!(server.received().len(), 2, "the second call waits for a person");
+    // Nobody to ask means no, still.
+    let ran = world.inspan(&["resume", &id, "--ask", "never"]);
+    assert_eq!((ran.code, ran.out.as_str()), (3, "No.\n"), "{}", ran.err);
+    assert_eq!(world.read("agent/paid"), "");
+    // A person's word, and it needs no other one.
+    let again = ["run", "Pay.", "--session", &id];
+    let ran = world.inspan(&[&again[..], &["--accept-changes"]].concat());
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Paid.\n"), "{}", ran.err);
+    assert!(ran.err.contains("! `pay` runs without a question from now on\n"), "{}", ran.err);
+    let ran = world.inspan(&again);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Again.\n"), "{}", ran.err);
+    assert_eq!(world.read("agent/paid").lines().count(), 2);
+    assert_eq!(world.inspan(&["verify", &id]).code, 0);
+}
+
+#[test]
+fn a_person_at_the_terminal_says_whether_a_question_goes() {
+    // With a no, the call is asked about as before; it is the second thing that is typed.
+    for (typed, questions) in [("y\n", 0), ("n\ny\n", 1)] {
+        let server = Server::start([says("Hello."), calls("pay", r#"{"euros":3}"#), says("Paid.")]);
+        let world = shop(&server);
+        let id = world.run("Hello.", &[]).id().to_owned();
+        let world = world.with_agent(&SHOP.replace("    ask: it spends money\n", ""));
+        let command = world.command(&["run", "Pay.", "--session", &id]);
+        let (ended, drawn) = typing(command, typed);
+        assert_eq!(ended, 0, "{drawn}");
+        let asked = "`pay` may not run without a question so far (it spends money), and the agent \
+                     asks no more. May it from now on? [y/N]";
+        assert!(drawn.contains(asked), "{drawn}");
+        assert_eq!(drawn.matches("hash of the arguments").count(), questions, "{drawn}");
+        assert_eq!(world.read("agent/paid").lines().count(), 1, "{drawn}");
+    }
+}
+
 #[test]
 fn now_needs_a_terminal() {
     let server = Server::start([]);

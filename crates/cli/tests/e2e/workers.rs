@@ -93,7 +93,9 @@ fn a_worker_goes_on_with_what_was_interrupted() {
     std::fs::remove_file(&gate).expect("a pipe");
     world.write("agent/gate", "open");
     let worked = world.inspan(&["worker", "--once"]);
-    assert_eq!((worked.code, world.plain(&worked.err).as_str()), (0, "session ID: end\n"));
+    let told = "  ! session ID: the agent in WORLD/agent changed since this session was last driven; \
+                it goes on as it is now\nsession ID: end\n";
+    assert_eq!((worked.code, world.plain(&worked.err).as_str()), (0, told));
     let log = world.log(&id);
     assert_eq!(log.last().map(|entry| &entry["body"]["stop"]), Some(&json!("end")));
     let again = world.inspan(&["worker", "--once"]);
@@ -167,8 +169,9 @@ fn a_worker_says_what_it_can_not_drive_and_goes_on() {
     assert_eq!(worked.code, 1, "{}", worked.err);
     assert_eq!(
         world.plain(&worked.err),
-        "error: session ID: the agent's folder WORLD/gone is gone; name another with --agent DIR\n\
-         session ID: end\n"
+        "error: session ID: the agent's folder WORLD/gone is gone; name another with --agent DIR\n  \
+         ! session ID: the agent in WORLD/there changed since this session was last driven; it goes \
+         on as it is now\nsession ID: end\n"
     );
 }
 

@@ -91,6 +91,7 @@ impl Log {
             system: String::new(),
             tools: tools(),
             gates: Vec::new(),
+            asks: Default::default(),
             limits: Limits { tokens_max: None, time_ms_max: None, ..Limits::session() },
             sandbox: "none".to_owned(),
         };
