@@ -1,6 +1,6 @@
 //! `inspan answer` and `inspan deliver`: what a turn that is parked waits for, from any process.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use inspan_core::{
     message::{CallId, ToolResult},
@@ -21,7 +21,8 @@ use crate::{
     exit::Failure,
     home::{Home, session_of},
     input::text_or_input,
-    out::{DIM, NOTE, Out, styled},
+    out::{DIM, Out, styled},
+    setup::tell_of_blobs,
 };
 
 /// For how long a session that is in use is waited for.
@@ -60,11 +61,7 @@ pub(crate) async fn deliver(home: &Home, args: DeliverArgs) -> Result<u8, Failur
         true => Err(ToolError::new(text)),
     };
     let call = CallId(args.call);
-    let told = Out::new(mask.clone());
-    let told = Arc::new(move |trouble: &str| {
-        told.progress(&format!("  {} {}\n", styled(NOTE, "!"), told.shown(trouble)));
-    });
-    let blobs = home.blobs(&config, &*store, told)?;
+    let blobs = home.blobs(&config, &*store, tell_of_blobs(mask.clone()))?;
     while_in_use(&*store, &id, &call, async || {
         let (outcome, spills) = (outcome.clone(), Some(&*blobs));
         outside::deliver(&*store, &SystemClock, &id, &call, outcome, mask, spills).await

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use inspan_core::store::{SessionId, StoreError};
 
 use crate::{
+    config::Config,
     exit::Failure,
     home::{Home, session_of},
     input::is_yes,
@@ -14,7 +15,8 @@ use crate::{
 
 /// Removes the sessions whose identifiers are `given` or begin so, after a question.
 pub(crate) async fn remove(home: &Home, given: &[String], yes: bool) -> Result<u8, Failure> {
-    let out = Out::new(home.mask()?);
+    let config = Config::load(&home.folder, home.environment.clone())?;
+    let out = Out::new(config.mask.clone());
     let store = home.store().await?;
     let mut ids: Vec<SessionId> = Vec::new();
     for given in given {
@@ -35,7 +37,7 @@ pub(crate) async fn remove(home: &Home, given: &[String], yes: bool) -> Result<u
             Err(error) => return Err(error.into()),
         }
     }
-    sweep(&*store, &out).await;
+    sweep(&config, &*store, &out).await;
     Ok(0)
 }
 

@@ -132,7 +132,7 @@ fn asking(args: &DriveArgs, before: Option<&State>) -> Result<Asking, Failure> {
 }
 
 /// Tells a person what is wrong with a place for blobs.
-fn tell_of_blobs(mask: Mask) -> Told {
+pub(crate) fn tell_of_blobs(mask: Mask) -> Told {
     let out = Out::new(mask);
     Arc::new(move |trouble| {
         out.progress(&format!("  {} {}\n", styled(NOTE, "!"), out.shown(trouble)));

@@ -52,7 +52,7 @@ pub(crate) async fn work(home: &Home, args: &WorkerArgs) -> Result<u8, Failure> 
     let out = Out::new(config.mask.clone());
     let store = home.store().await?;
     let mut interrupts = Interrupts::new()?;
-    sweep(&*store, &out).await;
+    sweep(&config, &*store, &out).await;
     let notices = Notices { out: &out, told: RefCell::default() };
     let mut running = FuturesUnordered::new();
     let mut driven: HashSet<SessionId> = HashSet::new();

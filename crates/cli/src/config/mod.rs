@@ -53,6 +53,8 @@ pub(crate) struct Config {
     pub limits: LimitsPatch,
     /// The bucket for blobs, in place of a folder.
     pub blobs: Option<S3Place>,
+    /// No other database names what is in that bucket: what none of these sessions names may go.
+    pub sweeps_bucket: bool,
     /// The environment, and `.env` behind it.
     pub variables: Variables,
     /// Takes every known secret out of a text.
@@ -83,6 +85,7 @@ impl Config {
         let raw: RawConfig = source.parse_if_there()?;
 
         let servers = providers::servers(raw.providers, &source, &variables)?;
+        let sweeps_bucket = raw.blobs.as_ref().is_some_and(|raw| raw.value.sweeps());
         let blobs = blobs::place(raw.blobs, &source, &variables)?;
         let keys = providers::keys(&servers).chain(blobs::keys(blobs.as_ref()));
         let database = raw.database.map(|database| source.text(&database)).transpose()?;
@@ -96,6 +99,7 @@ impl Config {
             limits: raw.limits.unwrap_or_default().lower(&source)?,
             servers,
             blobs,
+            sweeps_bucket,
             mask,
             variables,
         })
