@@ -173,7 +173,8 @@ impl<'a> To<'a> {
         match self {
             Self::Output(out) => out.answer(&format!("{line}\n")),
             Self::File(beside) => {
-                writeln!(beside.file, "{line}").map_err(|why| failed_to_write(&beside.path, why))?
+                writeln!(beside.file, "{line}")
+                    .map_err(|why| failed_to_write(&beside.path, why))?;
             }
         }
         Ok(())
