@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use inspan_core::{
+    Event, State,
+    gate::BoxFuture,
     message::{CallId, ToolResult},
-    store::{SessionId, Store, StoreError},
+    store::{AnswerLeft, ENTRIES_READ_MAX, SessionId, Store, StoreError},
     tool::ToolError,
     turn::CallStatus,
 };
@@ -40,13 +42,109 @@ pub(crate) async fn answer(home: &Home, args: AnswerArgs) -> Result<u8, Failure>
     let out = Out::new(home.mask()?);
     let store = home.store().await?;
     let id = session_of(&*store, &args.id).await?;
-    let (call, choice, why) = (CallId(args.call), args.choice.into(), args.why.unwrap_or_default());
-    while_in_use(&*store, &id, &call, async || {
-        outside::answer(&*store, &SystemClock, &id, &call, choice, why.clone()).await
-    })
-    .await?;
-    tell(&out, id.as_str());
+    let why = args.why.unwrap_or_default();
+    let answer = AnswerLeft { call: CallId(args.call), choice: args.choice.into(), why };
+    match record_or_leave(&*store, &id, answer).await? {
+        Recorded::Here => tell(&out, id.as_str()),
+        Recorded::ByDriver => {
+            tell_dim(&out, "recorded; whoever drives the session goes on with it")
+        }
+        Recorded::NotYet => tell_dim(
+            &out,
+            &format!(
+                "left for whoever drives the session, and taken as soon as they look: inspan show --follow \
+             {id}"
+            ),
+        ),
+    }
     Ok(0)
+}
+
+/// Where an answer is.
+enum Recorded {
+    /// In the log, by this process.
+    Here,
+    /// In the log, by the session's driver.
+    ByDriver,
+    /// Beside the log: its driver has not looked yet.
+    NotYet,
+}
+
+/// Records an answer, or leaves it for whoever drives the session, and waits a while until it is
+/// taken. A driver that goes away meanwhile leaves the session to this process.
+async fn record_or_leave(
+    store: &dyn Store,
+    id: &SessionId,
+    answer: AnswerLeft,
+) -> Result<Recorded, Failure> {
+    let until = Instant::now() + Duration::from_millis(IN_USE_MS_MAX);
+    let mut left_after = None;
+    loop {
+        let news = store.changed(Some(id));
+        let AnswerLeft { call, choice, why } = answer.clone();
+        match (outside::answer(store, &SystemClock, id, &call, choice, why).await, left_after) {
+            (Err(OutsideError::Store(StoreError::InUse(_))), _) => {}
+            (Err(OutsideError::NotAsked { .. }), Some(after)) => {
+                return taken(store, id, &answer, after).await;
+            }
+            (done, _) => {
+                done?;
+                return Ok(Recorded::Here);
+            }
+        }
+        let state = fold(store, id).await?;
+        match left_after {
+            None if is_asked(&state, &call) => {
+                store.leave_answer(id, answer.clone()).await?;
+                left_after = Some(state.head.seq);
+            }
+            Some(after) if !is_asked(&state, &call) => {
+                return taken(store, id, &answer, after).await;
+            }
+            None | Some(_) => {}
+        }
+        match left_after {
+            _ if Instant::now() < until => {}
+            Some(_) => return Ok(Recorded::NotYet),
+            None => return Err(still_in_use(id)),
+        }
+        next_look(news).await;
+    }
+}
+
+fn is_asked(state: &State, call: &CallId) -> bool {
+    state.call(call).is_some_and(|open| matches!(open.status, CallStatus::Asked(_)))
+}
+
+/// What became of a question after entry `after`: somebody else may have been faster.
+async fn taken(
+    store: &dyn Store,
+    id: &SessionId,
+    answer: &AnswerLeft,
+    mut after: u64,
+) -> Result<Recorded, Failure> {
+    let call = &answer.call;
+    loop {
+        let entries = store.read(id, after, ENTRIES_READ_MAX).await?;
+        let found = entries.iter().find_map(|entry| match &entry.event {
+            Event::PermissionAnswered(e) if e.call == *call => Some(e.choice),
+            _ => None,
+        });
+        match (found, entries.last()) {
+            (Some(choice), _) if choice == answer.choice => return Ok(Recorded::ByDriver),
+            (Some(choice), _) => {
+                return Err(Failure::Usage(format!(
+                    "the question about {call} was answered with `{}` meanwhile",
+                    choice.as_str()
+                )));
+            }
+            (None, Some(last)) if entries.len() == ENTRIES_READ_MAX => after = last.seq,
+            (None, _) => {
+                let why = format!("the question about {call} was closed meanwhile");
+                return Err(Failure::Usage(why));
+            }
+        }
+    }
 }
 
 /// Delivers the result of a call whose work went on elsewhere.
@@ -62,7 +160,7 @@ pub(crate) async fn deliver(home: &Home, args: DeliverArgs) -> Result<u8, Failur
     };
     let call = CallId(args.call);
     let blobs = home.blobs(&config, &*store, tell_of_blobs(mask.clone()))?;
-    while_in_use(&*store, &id, &call, async || {
+    while_in_use(&*store, &id, async || {
         let (outcome, spills) = (outcome.clone(), Some(&*blobs));
         outside::deliver(&*store, &SystemClock, &id, &call, outcome, mask, spills).await
     })
@@ -76,7 +174,6 @@ pub(crate) async fn deliver(home: &Home, args: DeliverArgs) -> Result<u8, Failur
 async fn while_in_use(
     store: &dyn Store,
     id: &SessionId,
-    call: &CallId,
     mut attempt: impl AsyncFnMut() -> Result<(), OutsideError>,
 ) -> Result<(), Failure> {
     let until = Instant::now() + Duration::from_millis(IN_USE_MS_MAX);
@@ -84,42 +181,37 @@ async fn while_in_use(
         let news = store.changed(Some(id));
         match attempt().await {
             Err(OutsideError::Store(StoreError::InUse(_))) if Instant::now() < until => {
-                sleep(Duration::from_millis(LOOK_AGAIN_MS)).await;
-                tokio::select! {
-                    () = news => {}
-                    () = sleep(Duration::from_millis(LOOK_MS_MAX)) => {}
-                }
+                next_look(news).await;
             }
-            Err(OutsideError::Store(StoreError::InUse(_))) => {
-                return Err(still_in_use(store, id, call).await);
-            }
+            Err(OutsideError::Store(StoreError::InUse(_))) => return Err(still_in_use(id)),
             done => return Ok(done?),
         }
     }
 }
 
+/// Waits until there is news, or for as long as nobody tells of any.
+async fn next_look(news: BoxFuture<'static, ()>) {
+    sleep(Duration::from_millis(LOOK_AGAIN_MS)).await;
+    tokio::select! {
+        () = news => {}
+        () = sleep(Duration::from_millis(LOOK_MS_MAX)) => {}
+    }
+}
+
 /// What can be done about a session that is not given back.
-async fn still_in_use(store: &dyn Store, id: &SessionId, call: &CallId) -> Failure {
-    let state = match fold(store, id).await {
-        Ok(state) => state,
-        Err(error) => return error.into(),
-    };
-    let is_asked = state.call(call).is_some_and(|open| matches!(open.status, CallStatus::Asked(_)));
-    Failure::InUse(match is_asked {
-        true => format!(
-            "session {id} is in use, and whoever drives it asks about {call} by itself: answer \
-             there; nothing was recorded"
-        ),
-        false => format!(
-            "session {id} is in use, and its turn is at work: try again when it is parked, which \
-             `inspan show --follow {id}` tells; nothing was recorded"
-        ),
-    })
+fn still_in_use(id: &SessionId) -> Failure {
+    Failure::InUse(format!(
+        "session {id} is in use, and its turn is at work: try again when it is parked, which `inspan \
+         show --follow {id}` tells; nothing was recorded"
+    ))
 }
 
 fn tell(out: &Out, id: &str) {
-    let text = format!("recorded; a worker goes on with it, or: inspan resume {id}");
-    out.progress(&format!("{}\n", styled(DIM, &text)));
+    tell_dim(out, &format!("recorded; a worker goes on with it, or: inspan resume {id}"));
+}
+
+fn tell_dim(out: &Out, text: &str) {
+    out.progress(&format!("{}\n", styled(DIM, text)));
 }
 
 #[cfg(test)]
@@ -135,7 +227,6 @@ mod tests {
     async fn a_session_in_use_is_waited_for() {
         let store = Memory::new();
         let id = SessionId::try_from("s1".to_owned()).unwrap();
-        let call = CallId::new(5, 0);
         let claim = store.create(&id).await.unwrap();
         let first = inspan_core::Entry::next(
             Head::default(),
@@ -147,7 +238,7 @@ mod tests {
         store.append(&claim, Head::default(), [first].into()).await.unwrap();
         let attempt = async || Ok(store.claim(&id).await.map(drop)?);
         let began = Instant::now();
-        let failed = while_in_use(&store, &id, &call, attempt).await.unwrap_err();
+        let failed = while_in_use(&store, &id, attempt).await.unwrap_err();
         assert_eq!(
             failed.to_string(),
             "session s1 is in use, and its turn is at work: try again when it is parked, which \
@@ -158,7 +249,7 @@ mod tests {
             sleep(Duration::from_millis(LOOK_MS_MAX)).await;
             drop(claim);
         };
-        let (done, ()) = tokio::join!(while_in_use(&store, &id, &call, attempt), given_back);
+        let (done, ()) = tokio::join!(while_in_use(&store, &id, attempt), given_back);
         assert!(done.is_ok());
     }
 }

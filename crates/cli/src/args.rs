@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Go on with a session whose process ended in the middle, or that is parked
     Resume(ResumeArgs),
-    /// Answer a question that a parked turn waits for, from any process
+    /// Answer a question that a turn waits for, from any process
     Answer(AnswerArgs),
     /// Deliver the result of a call whose work went on elsewhere
     Deliver(DeliverArgs),

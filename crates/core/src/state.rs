@@ -193,6 +193,11 @@ impl State {
         self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Asking(_)))
     }
 
+    /// Whether a person was asked, and has not answered.
+    pub fn is_asking_a_person(&self) -> bool {
+        self.calls.iter().any(|open| matches!(open.status, CallStatus::Asked(_)))
+    }
+
     /// The open call with this identifier.
     pub fn call(&self, id: &CallId) -> Option<&OpenCall> {
         self.calls.iter().find(|open| open.call.id == *id)

@@ -22,7 +22,7 @@ use inspan_core::{
     recover::{fallback, retry_at_ms, supersede},
     repair::pictures_within,
     snapshot::{self, FOLD_VERSION},
-    store::{Claim, Snapshot, StoreError},
+    store::{AnswerLeft, Claim, Snapshot, StoreError},
     tool::{Invocation, Probed, Tool, ToolError},
     turn::{CallStatus, OpenCall, Phase},
     words,
@@ -53,6 +53,10 @@ pub(crate) struct Start {
 
 /// Entries from one snapshot to the next at least.
 const SNAPSHOT_ENTRIES_MIN: u64 = 256;
+
+/// How long a driver waits before it looks for an answer that another process left, when nobody tells
+/// it of one.
+const ANSWERS_LOOK_MS_MAX: u64 = 1_000;
 
 /// How soon a job is probed again at least, in milliseconds.
 const PROBE_AFTER_MS_MIN: u64 = 1_000;
@@ -326,13 +330,42 @@ impl Driver {
         }
         self.flush().await?;
         let wait_ms = self.wait_ms(until_ms);
+        let may_be_answered = self.may_be_answered();
         tokio::select! {
             biased;
             () = &mut self.lost => return Err(self.moved()),
             Some(commit) = self.commits.next() => self.publish(commit)?,
             Some(done) = self.under_way.next() => self.ended(done),
             command = next_command(&mut self.commands) => self.command(command),
+            () = may_be_answered => self.take_answers().await?,
             () = sleep(wait_ms) => {}
+        }
+        Ok(())
+    }
+
+    /// Resolves when another process may have left an answer to an open question.
+    fn may_be_answered(&self) -> BoxFuture<'static, ()> {
+        if !self.state.is_asking_a_person() {
+            return std::future::pending().boxed();
+        }
+        let news = self.setup.store.changed(Some(&self.claim.session));
+        async move {
+            tokio::select! {
+                () = news => {}
+                () = sleep(Some(ANSWERS_LOOK_MS_MAX)) => {}
+            }
+        }
+        .boxed()
+    }
+
+    /// Takes the answers that other processes left. The store forgets each with the entry that has
+    /// it, so none is taken twice.
+    async fn take_answers(&mut self) -> Result<(), StoreError> {
+        let left = self.setup.store.answers_left(&self.claim.session).await?;
+        for AnswerLeft { call, choice, why } in left {
+            if let Ok(event) = outside::answered(&self.state, &call, choice, why) {
+                self.record(event);
+            }
         }
         Ok(())
     }

@@ -14,7 +14,8 @@ use inspan_core::{
     shared::Shared,
     snapshot,
     store::{
-        Blobs, Claim, ENTRIES_READ_MAX, SessionFilter, SessionId, Snapshot, Store, StoreError,
+        AnswerLeft, Blobs, Claim, ENTRIES_READ_MAX, SessionFilter, SessionId, Snapshot, Store,
+        StoreError,
     },
     tool::{Tool, ToolError},
 };
@@ -26,6 +27,7 @@ use tokio::{
 use crate::{
     clock::Clock,
     driver::{Driver, Start},
+    outside,
     tools::open_result::OpenResult,
     updates::{UPDATES_WAITING_MAX, Update, Updates},
 };
@@ -239,6 +241,11 @@ impl Session {
         let mut first = recover(&state, setup.clock.now_ms());
         if state.config.as_deref() != Some(&setup.config) {
             first.push(setup.config.clone().into());
+        }
+        if state.is_asking_a_person() {
+            for AnswerLeft { call, choice, why } in setup.store.answers_left(&id).await? {
+                first.extend(outside::answered(&state, &call, choice, why).ok());
+            }
         }
         Self::run(setup, claim, Folded { state, snapshot }, first).await
     }

@@ -21,8 +21,8 @@ use inspan_core::{
     gate::BoxFuture,
     hash::Hash,
     store::{
-        Archive, Blobs, Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot, Store,
-        StoreError, Wrong,
+        AnswerLeft, Archive, Blobs, Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot,
+        Store, StoreError, Wrong,
     },
 };
 use sqlx::sqlite::SqlitePoolOptions;
@@ -152,6 +152,21 @@ impl Store for Sqlite {
         session: &SessionId,
     ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
         Box::pin(self.log.clone().snapshot(session.clone()))
+    }
+
+    fn leave_answer(
+        &self,
+        session: &SessionId,
+        answer: AnswerLeft,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(self.log.clone().leave_answer(session.clone(), answer))
+    }
+
+    fn answers_left(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<AnswerLeft>, StoreError>> {
+        Box::pin(self.log.clone().answers_left(session.clone()))
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {

@@ -1,10 +1,11 @@
 //! Questions to a person, answered at the terminal, by another process, or by nobody; and results
 //! that come later.
 
-use inspan_testkit::server::Server;
+use inspan_testkit::server::{Answer, Said, Server};
 
 use crate::{
     model::{calls, messages, says},
+    workers::Database,
     world::{World, typing},
 };
 
@@ -100,6 +101,48 @@ finished  ok after TIME
     let none = world.inspan(&["show", &id, "--call", "call_9_0"]);
     let error = format!("error: session {id} has no call call_9_0: inspan show {id}\n");
     assert_eq!((none.code, none.err), (2, error));
+}
+
+const BUSY: &str = "\
+name: busy
+model: anthropic://claude-scripted
+tools:
+  wait: { description: Waits., command: [cat, gate], effects: [], repeat: pure }
+  look: { description: Looks., command: [echo, seen], effects: [], repeat: pure, ask: it is private }
+";
+
+/// A question is answered while another process holds the session, on both databases: it takes the
+/// answer at once, and nobody else writes its log.
+#[test]
+fn another_process_answers_while_the_session_is_driven() {
+    for is_postgres in [false, true] {
+        let both = [Said::call("toolu_1", "wait", "{}"), Said::call("toolu_2", "look", "{}")];
+        let server = Server::start([Answer::anthropic(&both), says("Seen.")]);
+        let world = World::at(&server).with_agent(BUSY);
+        let database = is_postgres.then(|| Database::new(&world));
+        let world = match &database {
+            Some(database) => world.with_config(&database.yaml()),
+            None => world,
+        };
+        let gate = world.pipe("gate");
+        let mut run = world.start("Look.", &["--ask", "later"]);
+        run.read_entry("PermissionAsked");
+        let id = run.id();
+        let answered = world.inspan(&["answer", &id, "call_5_1", "allow", "--why", "it is mine"]);
+        let told = "recorded; whoever drives the session goes on with it\n";
+        assert_eq!((answered.code, answered.err.as_str()), (0, told));
+        let again = world.inspan(&["answer", &id, "call_5_1", "deny"]);
+        assert_eq!(again.code, 1, "{}", again.err);
+        assert!(again.err.contains("is in use, and its turn is at work"), "{}", again.err);
+        run.read_entry("ToolFinished");
+        std::fs::write(gate, "open").expect("a pipe");
+        let ran = run.finish();
+        assert_eq!((ran.code, ran.done()["answer"].as_str()), (0, Some("Seen.")), "{}", ran.err);
+        let log = world.log(&id);
+        let answers: Vec<_> = log.iter().filter(|e| e["kind"] == "PermissionAnswered").collect();
+        assert_eq!((answers.len(), &answers[0]["body"]["why"]), (1, &"it is mine".into()));
+        assert_eq!(world.inspan(&["verify", &id]).code, 0);
+    }
 }
 
 #[test]

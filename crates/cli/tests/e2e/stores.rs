@@ -93,7 +93,7 @@ fn a_newer_database_is_left_alone() {
         "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
          VALUES (70, 'newer', TRUE, x'00', 0)",
     );
-    let told = "error: WORLD/home/sessions.db (version 70 of 3) was written by a newer version of \
+    let told = "error: WORLD/home/sessions.db (version 70 of 4) was written by a newer version of \
                 Inspan: nothing was changed\n";
     for arguments in [&["sessions"][..], &["run", "Hello"], &["resume"], &["show", &id]] {
         failed(&world, &world.inspan(arguments), 1, told);

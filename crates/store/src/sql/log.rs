@@ -7,11 +7,13 @@ use inspan_core::{
     event::{Entry, FORMAT_VERSION, Head},
     gate::BoxFuture,
     hash::Hash,
-    store::{Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot, StoreError, Wrong},
+    store::{
+        AnswerLeft, Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot, StoreError, Wrong,
+    },
 };
 
 use super::{
-    check,
+    answers, check,
     dialect::{Place, Pool},
     lineage, lists,
     rows::{self, Known},
@@ -134,6 +136,21 @@ impl Log {
 
     pub(crate) async fn snapshot(self, session: SessionId) -> Result<Option<Snapshot>, StoreError> {
         read!(&self, |reader| rows::snapshot(&mut reader, &session))
+    }
+
+    pub(crate) async fn leave_answer(
+        self,
+        session: SessionId,
+        answer: AnswerLeft,
+    ) -> Result<(), StoreError> {
+        self.writer.ask(Ask::LeaveAnswer(session, answer)).await.map(drop)
+    }
+
+    pub(crate) async fn answers_left(
+        self,
+        session: SessionId,
+    ) -> Result<Vec<AnswerLeft>, StoreError> {
+        read!(&self, |reader| answers::left(&mut reader, &session))
     }
 
     pub(crate) async fn unreferenced(self, hashes: Vec<Hash>) -> Result<Vec<Hash>, StoreError> {
