@@ -44,19 +44,15 @@ pub(crate) async fn answer(home: &Home, args: AnswerArgs) -> Result<u8, Failure>
     let id = session_of(&*store, &args.id).await?;
     let why = args.why.unwrap_or_default();
     let answer = AnswerLeft { call: CallId(args.call), choice: args.choice.into(), why };
-    match record_or_leave(&*store, &id, answer).await? {
-        Recorded::Here => tell(&out, id.as_str()),
-        Recorded::ByDriver => {
-            tell_dim(&out, "recorded; whoever drives the session goes on with it")
-        }
-        Recorded::NotYet => tell_dim(
-            &out,
-            &format!(
-                "left for whoever drives the session, and taken as soon as they look: inspan show --follow \
+    let told = match record_or_leave(&*store, &id, answer).await? {
+        Recorded::Here => gone_on_with(&id),
+        Recorded::ByDriver => "recorded; whoever drives the session goes on with it".to_owned(),
+        Recorded::NotYet => format!(
+            "left for whoever drives the session, and taken as soon as they look: inspan show --follow \
              {id}"
-            ),
         ),
-    }
+    };
+    tell(&out, &told);
     Ok(0)
 }
 
@@ -165,7 +161,7 @@ pub(crate) async fn deliver(home: &Home, args: DeliverArgs) -> Result<u8, Failur
         outside::deliver(&*store, &SystemClock, &id, &call, outcome, mask, spills).await
     })
     .await?;
-    tell(&out, id.as_str());
+    tell(&out, &gone_on_with(&id));
     Ok(0)
 }
 
@@ -206,11 +202,11 @@ fn still_in_use(id: &SessionId) -> Failure {
     ))
 }
 
-fn tell(out: &Out, id: &str) {
-    tell_dim(out, &format!("recorded; a worker goes on with it, or: inspan resume {id}"));
+fn gone_on_with(id: &SessionId) -> String {
+    format!("recorded; a worker goes on with it, or: inspan resume {id}")
 }
 
-fn tell_dim(out: &Out, text: &str) {
+fn tell(out: &Out, text: &str) {
     out.progress(&format!("{}\n", styled(DIM, text)));
 }
 
