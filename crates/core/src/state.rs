@@ -111,17 +111,25 @@ impl State {
 
     /// The entry that says `event` next; nothing is changed until it is applied.
     pub fn entry(&self, at_ms: i64, event: Event) -> Entry {
+        let (turn, round) = self.place(&event);
+        Entry::next(self.head, at_ms, turn, round, event)
+    }
+
+    /// The turn and the round in it that `event` belongs to when it comes next.
+    pub fn place(&self, event: &Event) -> (u32, u32) {
         let mut turn = self.turn.as_ref().map_or(self.turns, |turn| turn.number);
         let mut round = self.turn.as_ref().map_or(0, |turn| turn.round);
-        match &event {
-            Event::PromptSubmitted(_) if self.turn.is_none() => (turn, round) = (turn + 1, 0),
+        match event {
+            Event::PromptSubmitted(_) if self.turn.is_none() => {
+                (turn, round) = (turn.saturating_add(1), 0);
+            }
             Event::Woken(_) if self.turn.is_none() => {
                 round = self.parked.as_ref().map_or(0, |turn| turn.round);
             }
             Event::RoundStarted(started) => round = started.round,
             _ => {}
         }
-        Entry::next(self.head, at_ms, turn, round, event)
+        (turn, round)
     }
 
     /// Takes one entry.
@@ -183,6 +191,11 @@ impl State {
     /// Whether a request is under way. What comes meanwhile is for the next one.
     pub fn is_asking(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Asking(_)))
+    }
+
+    /// Whether a person was asked, and has not answered.
+    pub fn is_asking_a_person(&self) -> bool {
+        self.calls.iter().any(|open| matches!(open.status, CallStatus::Asked(_)))
     }
 
     /// The open call with this identifier.

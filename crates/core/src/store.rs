@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     event::{Entry, Head, Stop},
-    gate::BoxFuture,
+    gate::{BoxFuture, Choice},
     hash::Hash,
+    message::CallId,
     stored::Standing,
 };
 
@@ -256,6 +257,20 @@ pub struct NewPieces {
     pub bytes: Vec<Arc<[u8]>>,
 }
 
+/// Answers that are left for one session at most; further ones are refused until some are taken.
+pub const ANSWERS_LEFT_MAX: usize = 256;
+
+/// A person's answer that is left for whoever drives the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerLeft {
+    /// The call that was asked about.
+    pub call: CallId,
+    /// The answer.
+    pub choice: Choice,
+    /// Why, for the model; may be empty.
+    pub why: String,
+}
+
 /// Where logs are kept: what a driver and its clients need.
 pub trait Store: Send + Sync {
     /// Claims a new session. It exists for others from its first entry on.
@@ -302,6 +317,29 @@ pub trait Store: Send + Sync {
     fn changed(&self, session: Option<&SessionId>) -> BoxFuture<'static, ()> {
         let _ = session;
         Box::pin(std::future::pending())
+    }
+
+    /// Leaves an answer for whoever drives the session, which needs no claim: the log is not written,
+    /// its driver does that. It stands until the log has an answer about that call; of several about
+    /// one call the first one stands.
+    fn leave_answer(
+        &self,
+        session: &SessionId,
+        answer: AnswerLeft,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let (what, call) = (format!("session {session}"), answer.call);
+        let why = format!("this store keeps no answers for others: the one about {call} is lost");
+        Box::pin(std::future::ready(Err(StoreError::Other { what, why })))
+    }
+
+    /// The answers that were left and that the log does not have, in the order of their calls: at
+    /// most [`ANSWERS_LEFT_MAX`].
+    fn answers_left(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<AnswerLeft>, StoreError>> {
+        let _ = session;
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// Keeps a snapshot in the place of the session's last one, together with its new pieces. What
@@ -377,7 +415,8 @@ pub trait Archive: Store {
     fn unreferenced(&self, hashes: &[Hash]) -> BoxFuture<'static, Result<Vec<Hash>, StoreError>>;
 
     /// Sessions that can be driven now, the longest waiting first: nobody holds them, and a turn
-    /// is open, or parked until a time that is not after `now_ms`. At most `count_max`.
+    /// is open, or parked until a time that is not after `now_ms`, or waits for calls and was left an
+    /// answer. At most `count_max`.
     fn due(
         &self,
         now_ms: i64,
@@ -424,6 +463,21 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn changed(&self, session: Option<&SessionId>) -> BoxFuture<'static, ()> {
         (**self).changed(session)
+    }
+
+    fn leave_answer(
+        &self,
+        session: &SessionId,
+        answer: AnswerLeft,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        (**self).leave_answer(session, answer)
+    }
+
+    fn answers_left(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<AnswerLeft>, StoreError>> {
+        (**self).answers_left(session)
     }
 
     fn keep_snapshot(

@@ -21,8 +21,8 @@ use inspan_core::{
     provider::{ErrorClass, Provider},
     recover::{fallback, retry_at_ms, supersede},
     repair::pictures_within,
-    store::{Claim, StoreError},
-    tool::{Invocation, Probed, Tool},
+    store::{AnswerLeft, Claim, StoreError},
+    tool::{Invocation, Probed, Tool, ToolError},
     turn::{CallStatus, OpenCall, Phase},
     words,
 };
@@ -30,8 +30,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     effects::{
-        AbortSignal, Clients, Done, Ending, ModelDone, ModelEnd, ask_model, for_the_log, run_tool,
-        usage_estimated,
+        AbortSignal, Clients, Done, Ending, ModelDone, ModelEnd, ask_model, fits, for_the_log,
+        run_tool, usage_estimated, within_limits,
     },
     folded::{Folded, SnapshotKept},
     judge::judge,
@@ -50,6 +50,10 @@ pub(crate) struct Start {
     pub(crate) commands: mpsc::Receiver<Submitted>,
     pub(crate) updates: Tell,
 }
+
+/// How long a driver waits before it looks for an answer that another process left, when nobody tells
+/// it of one.
+const ANSWERS_LOOK_MS_MAX: u64 = 1_000;
 
 /// How soon a job is probed again at least, in milliseconds.
 const PROBE_AFTER_MS_MIN: u64 = 1_000;
@@ -145,7 +149,11 @@ impl Driver {
                 Action::ProbeTool(call) => self.probe(&call).await?,
                 Action::AbortEffects(why) => self.abort_all(why).await?,
                 Action::Wait { until_ms } => self.wait(until_ms).await?,
-                Action::Idle { until_ms } if self.commands.is_some() => self.wait(until_ms).await?,
+                Action::Idle { until_ms }
+                    if self.commands.is_some() || !self.under_way.is_empty() =>
+                {
+                    self.wait(until_ms).await?;
+                }
                 Action::Idle { .. } => {
                     self.flush().await?;
                     return self.committed().await;
@@ -316,13 +324,42 @@ impl Driver {
         }
         self.flush().await?;
         let wait_ms = self.wait_ms(until_ms);
+        let may_be_answered = self.may_be_answered();
         tokio::select! {
             biased;
             () = &mut self.lost => return Err(self.moved()),
             Some(commit) = self.commits.next() => self.publish(commit)?,
             Some(done) = self.under_way.next() => self.ended(done),
             command = next_command(&mut self.commands) => self.command(command),
+            () = may_be_answered => self.take_answers().await?,
             () = sleep(wait_ms) => {}
+        }
+        Ok(())
+    }
+
+    /// Resolves when another process may have left an answer to an open question.
+    fn may_be_answered(&self) -> BoxFuture<'static, ()> {
+        if !self.state.is_asking_a_person() {
+            return std::future::pending().boxed();
+        }
+        let news = self.setup.store.changed(Some(&self.claim.session));
+        async move {
+            tokio::select! {
+                () = news => {}
+                () = sleep(Some(ANSWERS_LOOK_MS_MAX)) => {}
+            }
+        }
+        .boxed()
+    }
+
+    /// Takes the answers that other processes left. The store forgets each with the entry that has
+    /// it, so none is taken twice.
+    async fn take_answers(&mut self) -> Result<(), StoreError> {
+        let left = self.setup.store.answers_left(&self.claim.session).await?;
+        for AnswerLeft { call, choice, why } in left {
+            if let Ok(event) = outside::answered(&self.state, &call, choice, why) {
+                self.record(event);
+            }
         }
         Ok(())
     }
@@ -389,18 +426,40 @@ impl Driver {
                     self.record(event);
                 }
             }
-            Command::Deliver { call, outcome } => {
-                let mask = &self.setup.mask;
-                if let Ok(event) = outside::delivered(&self.state, &call, outcome, mask) {
-                    self.record(event);
-                }
+            Command::Deliver { call, outcome } => self.deliver(call, outcome),
+        }
+    }
+
+    /// Records a result from outside. The whole of a long one is durable before: it is recorded when
+    /// that is done, if the session still takes it then.
+    fn deliver(&mut self, call: CallId, outcome: Result<ToolResult, ToolError>) {
+        if outside::awaited(&self.state, &call).is_err() {
+            return;
+        }
+        let (how, result) = outside::outcome_of(outcome);
+        let mask = self.setup.mask.clone();
+        match self.setup.spills().filter(|_| !fits(&result.content)) {
+            None => self.delivered(&call, how, within_limits(result, &mask)),
+            Some(spills) => {
+                let kept = async move {
+                    let result = for_the_log(result, &call, &mask, Some(&*spills)).await;
+                    Done::Delivered { call, how, result }
+                };
+                self.under_way.push(kept.boxed());
             }
+        }
+    }
+
+    fn delivered(&mut self, call: &CallId, how: How, result: ToolResult) {
+        if let Ok(event) = outside::delivered(&self.state, call, how, result) {
+            self.record(event);
         }
     }
 
     fn ended(&mut self, done: Done) {
         match done {
             Done::Tool(finished) => self.tool_ended(finished),
+            Done::Delivered { call, how, result } => self.delivered(&call, how, result),
             Done::Model(done) => self.model_ended(done),
         }
     }

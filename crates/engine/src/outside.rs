@@ -4,10 +4,11 @@
 
 use inspan_core::{
     Event, State,
+    blobs::Blobs,
     event::{PermissionAnswered, ToolFinished},
     gate::{AnsweredBy, Choice},
     mask::Mask,
-    message::{CallId, How, ToolResult},
+    message::{CallId, How, Labels, ToolResult},
     prompt::Message,
     recover,
     store::{Claim, SessionId, Store, StoreError},
@@ -17,7 +18,7 @@ use inspan_core::{
 
 use crate::{
     clock::Clock,
-    effects::{failed, within_limits},
+    effects::{failed, for_the_log},
     folded::{fold, fold_to},
 };
 
@@ -80,7 +81,8 @@ pub async fn answer(
     append(store, clock, &claim, state, vec![event]).await
 }
 
-/// The result of work that went on elsewhere comes to a session that nobody drives.
+/// The result of work that went on elsewhere comes to a session that nobody drives. One that is too
+/// long for the log is kept whole in `spills`, where there is a place for it.
 ///
 /// # Errors
 /// The session has no such call, the result was delivered before, somebody drives the session, or
@@ -92,10 +94,14 @@ pub async fn deliver(
     call: &CallId,
     outcome: Result<ToolResult, ToolError>,
     mask: &Mask,
+    spills: Option<&dyn Blobs>,
 ) -> Result<(), OutsideError> {
     let claim = store.claim(session).await?;
     let state = fold(store, session).await?;
-    let event = delivered(&state, call, outcome, mask)?;
+    awaited(&state, call)?;
+    let (how, result) = outcome_of(outcome);
+    let result = for_the_log(result, call, mask, spills).await;
+    let event = delivered(&state, call, how, result)?;
     append(store, clock, &claim, state, vec![event]).await
 }
 
@@ -158,13 +164,27 @@ pub(crate) fn answered(
     Ok(PermissionAnswered { call: call.clone(), choice, by, why }.into())
 }
 
-/// The fact that a result came: the answer of a call that waits for it, else news.
+/// What became of work that went on elsewhere, as a result that is not yet fit for the log.
+pub(crate) fn outcome_of(outcome: Result<ToolResult, ToolError>) -> (How, ToolResult) {
+    match outcome {
+        Ok(result) => (How::Ok, result),
+        Err(error) => (How::Failed, failed(error)),
+    }
+}
+
+/// The fact that a result came, as it may be kept: the answer of a call that waits for it, else news.
 pub(crate) fn delivered(
     state: &State,
     call: &CallId,
-    outcome: Result<ToolResult, ToolError>,
-    mask: &Mask,
+    how: How,
+    result: ToolResult,
 ) -> Result<Event, OutsideError> {
+    let (name, labels) = awaited(state, call)?;
+    Ok(ToolFinished { call: call.clone(), name, how, result, labels, ms: 0 }.into())
+}
+
+/// The name of a call that a result can come for, and the labels of that.
+pub(crate) fn awaited(state: &State, call: &CallId) -> Result<(String, Labels), OutsideError> {
     if state.late.contains(call) {
         return Err(OutsideError::Delivered(call.clone()));
     }
@@ -188,12 +208,7 @@ pub(crate) fn delivered(
     let labels = open
         .and_then(|open| open.tool.as_ref())
         .map_or_else(Default::default, |tool| tool.effects.labels());
-    let (how, result) = match outcome {
-        Ok(result) => (How::Ok, result),
-        Err(error) => (How::Failed, failed(error)),
-    };
-    let result = within_limits(result, mask);
-    Ok(ToolFinished { call: call.clone(), name, how, result, labels, ms: 0 }.into())
+    Ok((name, labels))
 }
 
 fn name_of(state: &State, call: &CallId) -> Option<String> {

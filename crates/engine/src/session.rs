@@ -12,7 +12,7 @@ use inspan_core::{
     provider::Provider,
     recover::recover,
     shared::Shared,
-    store::{Blobs, Claim, SessionFilter, SessionId, Store, StoreError},
+    store::{AnswerLeft, Blobs, Claim, SessionFilter, SessionId, Store, StoreError},
     tool::{Tool, ToolError},
 };
 use tokio::{
@@ -23,7 +23,7 @@ use tokio::{
 use crate::{
     clock::Clock,
     driver::{Driver, Start},
-    folded,
+    folded, outside,
     tools::open_result::OpenResult,
     updates::{UPDATES_WAITING_MAX, Update, Updates},
 };
@@ -239,6 +239,11 @@ impl Session {
         let mut first = recover(&state, setup.clock.now_ms());
         if state.config.as_deref() != Some(&setup.config) {
             first.push(setup.config.clone().into());
+        }
+        if state.is_asking_a_person() {
+            for AnswerLeft { call, choice, why } in setup.store.answers_left(&id).await? {
+                first.extend(outside::answered(&state, &call, choice, why).ok());
+            }
         }
         Self::run(setup, claim, Folded { state, snapshot }, first).await
     }

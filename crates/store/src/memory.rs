@@ -13,9 +13,10 @@ use inspan_core::{
     event::{Entry, Event, FORMAT_VERSION, Head, Stop},
     gate::BoxFuture,
     hash::Hash,
+    message::CallId,
     store::{
-        Archive, Blobs, Claim, Found, NewPieces, SessionFilter, SessionId, SessionRow, Snapshot,
-        Store, StoreError, Wrong,
+        ANSWERS_LEFT_MAX, AnswerLeft, Archive, Blobs, Claim, Found, NewPieces, SessionFilter,
+        SessionId, SessionRow, Snapshot, Store, StoreError, Wrong,
     },
     stored::{self, Changes},
 };
@@ -59,6 +60,8 @@ struct Log {
     is_removed: bool,
     snapshot: Option<Snapshot>,
     pieces: Vec<Arc<[u8]>>,
+    /// What was left for whoever drives it, by the call.
+    answers: BTreeMap<CallId, AnswerLeft>,
 }
 
 impl Log {
@@ -216,9 +219,28 @@ impl Memory {
         if let Some((parent, at)) = fork {
             log.parent = Some((parent.clone(), at.seq));
         }
+        for entry in entries.iter() {
+            if let Event::PermissionAnswered(e) = &entry.event {
+                log.answers.remove(&e.call);
+            }
+        }
         if !entries.is_empty() {
             log.appends.push(entries);
         }
+        Ok(())
+    }
+
+    fn keep_answer(&self, session: &SessionId, answer: AnswerLeft) -> Result<(), StoreError> {
+        let mut kept = self.kept();
+        kept.log(session)?;
+        let log = kept.logs.entry(session.clone()).or_default();
+        if log.answers.len() >= ANSWERS_LEFT_MAX && !log.answers.contains_key(&answer.call) {
+            let what = format!("session {session}");
+            let why =
+                format!("{ANSWERS_LEFT_MAX} answers wait for it already: nothing was recorded");
+            return Err(StoreError::Other { what, why });
+        }
+        log.answers.entry(answer.call.clone()).or_insert(answer);
         Ok(())
     }
 
@@ -358,6 +380,23 @@ impl Store for Memory {
         let log = kept.logs.get(session);
         let piece = log.and_then(|log| log.pieces.get(number as usize)).cloned();
         Box::pin(ready(Ok(piece)))
+    }
+
+    fn leave_answer(
+        &self,
+        session: &SessionId,
+        answer: AnswerLeft,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(ready(self.keep_answer(session, answer)))
+    }
+
+    fn answers_left(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<AnswerLeft>, StoreError>> {
+        let kept = self.kept();
+        let left = kept.logs.get(session).map(|log| log.answers.values().cloned().collect());
+        Box::pin(ready(Ok(left.unwrap_or_default())))
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {

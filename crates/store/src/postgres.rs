@@ -18,8 +18,8 @@ use inspan_core::{
     gate::BoxFuture,
     hash::Hash,
     store::{
-        Archive, Claim, Found, NewPieces, SessionFilter, SessionId, SessionRow, Snapshot, Store,
-        StoreError, Wrong,
+        AnswerLeft, Archive, Claim, Found, NewPieces, SessionFilter, SessionId, SessionRow,
+        Snapshot, Store, StoreError, Wrong,
     },
 };
 use tokio::task::JoinHandle;
@@ -154,6 +154,21 @@ impl Store for Postgres {
         number: u32,
     ) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
         Box::pin(self.log.clone().snapshot_piece(session.clone(), number))
+    }
+
+    fn leave_answer(
+        &self,
+        session: &SessionId,
+        answer: AnswerLeft,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(self.log.clone().leave_answer(session.clone(), answer))
+    }
+
+    fn answers_left(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<AnswerLeft>, StoreError>> {
+        Box::pin(self.log.clone().answers_left(session.clone()))
     }
 }
 

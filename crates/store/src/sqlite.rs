@@ -21,8 +21,8 @@ use inspan_core::{
     gate::BoxFuture,
     hash::Hash,
     store::{
-        Archive, Blobs, Claim, Found, NewPieces, SessionFilter, SessionId, SessionRow, Snapshot,
-        Store, StoreError, Wrong,
+        AnswerLeft, Archive, Blobs, Claim, Found, NewPieces, SessionFilter, SessionId, SessionRow,
+        Snapshot, Store, StoreError, Wrong,
     },
 };
 use sqlx::sqlite::SqlitePoolOptions;
@@ -161,6 +161,21 @@ impl Store for Sqlite {
         number: u32,
     ) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
         Box::pin(self.log.clone().snapshot_piece(session.clone(), number))
+    }
+
+    fn leave_answer(
+        &self,
+        session: &SessionId,
+        answer: AnswerLeft,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(self.log.clone().leave_answer(session.clone(), answer))
+    }
+
+    fn answers_left(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<AnswerLeft>, StoreError>> {
+        Box::pin(self.log.clone().answers_left(session.clone()))
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {

@@ -193,7 +193,7 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|why| Woken { why }.into()),
         1 => Just(CancelRequested {}.into()),
         3 => select(&Stop::ALL[..])
-            .prop_map(|stop| TurnEnded { stop, detail: String::new() }.into()),
+            .prop_map(|stop| TurnEnded { stop, detail: String::new(), unread: false }.into()),
     ]
 }
 
@@ -250,6 +250,7 @@ fn config(limits: Limits) -> SessionConfigured {
         system: String::new(),
         tools: tools.to_vec(),
         gates: Vec::new(),
+        asks: Default::default(),
         limits,
         sandbox: String::new(),
     }

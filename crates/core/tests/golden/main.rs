@@ -55,6 +55,19 @@ fn version_1_is_read() {
     folds_as_before(1);
 }
 
+/// The columns `turn` and `round` are those of the fold, in logs of every version.
+#[test]
+fn turn_and_round_are_what_the_fold_says() {
+    for version in 0..=FORMAT_VERSION {
+        let mut state = State::default();
+        for entry in entries(version) {
+            let place = (entry.turn, entry.round);
+            assert_eq!(place, state.place(&entry.event), "{version} {}", entry.seq);
+            state.apply(&entry);
+        }
+    }
+}
+
 #[test]
 fn the_newest_log_has_every_kind() {
     let entries = entries(FORMAT_VERSION);

@@ -8,12 +8,13 @@ use inspan_core::{
     gate::BoxFuture,
     hash::Hash,
     store::{
-        Claim, Found, NewPieces, SessionFilter, SessionId, SessionRow, Snapshot, StoreError, Wrong,
+        AnswerLeft, Claim, Found, NewPieces, SessionFilter, SessionId, SessionRow, Snapshot,
+        StoreError, Wrong,
     },
 };
 
 use super::{
-    check,
+    answers, check,
     dialect::{Place, Pool},
     lineage, lists,
     rows::{self, Known},
@@ -145,6 +146,21 @@ impl Log {
         number: u32,
     ) -> Result<Option<Arc<[u8]>>, StoreError> {
         read!(&self, |reader| snapshots::read_piece(&mut reader, &session, number))
+    }
+
+    pub(crate) async fn leave_answer(
+        self,
+        session: SessionId,
+        answer: AnswerLeft,
+    ) -> Result<(), StoreError> {
+        self.writer.ask(Ask::LeaveAnswer(session, answer)).await.map(drop)
+    }
+
+    pub(crate) async fn answers_left(
+        self,
+        session: SessionId,
+    ) -> Result<Vec<AnswerLeft>, StoreError> {
+        read!(&self, |reader| answers::left(&mut reader, &session))
     }
 
     pub(crate) async fn unreferenced(self, hashes: Vec<Hash>) -> Result<Vec<Hash>, StoreError> {

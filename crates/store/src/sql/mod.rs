@@ -1,6 +1,7 @@
 //! Logs in SQL: rows, the writer, the questions. This folder is compiled once for each database,
 //! each time with the `dialect` of the module around it, so that there is one text of everything.
 
+pub(super) mod answers;
 mod check;
 mod lineage;
 pub(super) mod lists;

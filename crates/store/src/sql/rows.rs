@@ -11,6 +11,7 @@ use inspan_core::{
 use sqlx::{FromRow, QueryBuilder, Row};
 
 use super::{
+    answers,
     dialect::{Connection, QueryResult, RawRow},
     lineage, snapshots, texts,
 };
@@ -217,6 +218,7 @@ pub(crate) async fn insert(connection: &mut Connection, placed: &[Placed<'_>]) -
         query.build().execute(&mut *connection).await?;
         insert_refs(connection, placed).await?;
         texts::keep(connection, placed).await?;
+        answers::take(connection, placed).await?;
     }
     Ok(())
 }
@@ -312,6 +314,7 @@ pub(crate) async fn remove(connection: &mut Connection, session: &SessionId) -> 
     }
     texts::forget(connection, session).await?;
     execute(connection, snapshots::FORGET, session).await?;
+    execute(connection, "DELETE FROM answers WHERE session_id = $1", session).await?;
     if has_forks(connection, session).await? {
         let hide = "UPDATE sessions SET removed = 1, epoch = epoch + 1, standing = 'idle'
             WHERE id = $1";

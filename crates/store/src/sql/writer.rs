@@ -8,13 +8,14 @@ use std::{
 
 use inspan_core::{
     event::{Entry, Head},
-    store::{NewPieces, SessionId, Snapshot, StoreError},
+    store::{ANSWERS_LEFT_MAX, AnswerLeft, NewPieces, SessionId, Snapshot, StoreError},
     stored::forked_from,
 };
 use sqlx::Connection as _;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
+    answers,
     dialect::{self, Connection, Place},
     rows::{self, Known, Moving, Placed},
     snapshots,
@@ -41,6 +42,8 @@ pub(crate) enum Ask {
     KeepSnapshot { session: SessionId, epoch: u64, snapshot: Snapshot, pieces: NewPieces },
     /// Remove the session, or hide it.
     Remove(SessionId),
+    /// Leave an answer.
+    LeaveAnswer(SessionId, AnswerLeft),
 }
 
 impl Ask {
@@ -50,7 +53,8 @@ impl Ask {
             | Self::RaiseEpoch(session)
             | Self::Known(session)
             | Self::KeepSnapshot { session, .. }
-            | Self::Remove(session) => session,
+            | Self::Remove(session)
+            | Self::LeaveAnswer(session, _) => session,
         }
     }
 }
@@ -161,7 +165,7 @@ async fn run(place: Arc<Place>, mut connection: Option<Connection>, mut jobs: mp
 
 fn changed(ask: &Ask) -> Option<&SessionId> {
     match ask {
-        Ask::Append { session, .. } => Some(session),
+        Ask::Append { session, .. } | Ask::LeaveAnswer(session, _) => Some(session),
         Ask::RaiseEpoch(_) | Ask::Known(_) | Ask::KeepSnapshot { .. } | Ask::Remove(_) => None,
     }
 }
@@ -277,11 +281,29 @@ async fn answer_all(
                 false if again => Ok(None),
                 false => Err(StoreError::NoSession(session.clone())),
             },
+            Ask::LeaveAnswer(session, answer) => {
+                match answers::leave(connection, session, answer).await? {
+                    true => Ok(None),
+                    false => Err(not_left(connection, session).await?),
+                }
+            }
         });
     }
     rows::insert(connection, &placed).await?;
     sqlx::raw_sql("COMMIT").execute(connection).await?;
     Ok(answers)
+}
+
+/// Why an answer could not be left.
+async fn not_left(connection: &mut Connection, session: &SessionId) -> sqlx::Result<StoreError> {
+    let known = rows::known(connection, session).await?;
+    Ok(match known.filter(|known| !known.is_removed) {
+        None => StoreError::NoSession(session.clone()),
+        Some(_) => StoreError::Other {
+            what: format!("session {session}"),
+            why: format!("{ANSWERS_LEFT_MAX} answers wait for it already: nothing was recorded"),
+        },
+    })
 }
 
 fn is_fork(entries: &[Entry]) -> bool {
