@@ -11,12 +11,11 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use inspan_core::{
     Entry, Event,
-    event::Head,
     hash::Hash,
-    store::{Blobs, SessionId, Store},
+    store::{Blobs, SessionId},
     stored,
 };
-use inspan_engine::session::log;
+use inspan_engine::{SystemClock, outside, session::log};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -238,7 +237,6 @@ pub(crate) async fn import(home: &Home, file: &Path) -> Result<u8, Failure> {
     let header = header(&mut lines).map_err(wrong)?;
     let entries = entries(&header, &mut lines).map_err(wrong)?;
     let store = home.store().await?;
-    let claim = store.create(&header.session).await?;
     let mut carried = Carried::default();
     if header.version == EXPORT_VERSION_BLOBS {
         let blobs = home.blobs(&config, &*store, tell_of_blobs(config.mask.clone()))?;
@@ -254,8 +252,7 @@ pub(crate) async fn import(home: &Home, file: &Path) -> Result<u8, Failure> {
         }
     }
     let count = entries.len() as u64;
-    store.append(&claim, Head::default(), entries.into()).await?;
-    drop(claim);
+    outside::import(&*store, &SystemClock, header.session.clone(), entries).await?;
     let told = counted(count, "entry", "entries") + &carried.told();
     out.progress(&format!("{}\n", styled(DIM, &format!("{told} of session {}", header.session))));
     carried.tell_lost(&out);

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::hash::Hash;
+use crate::{budget::COUNTED_OVER_TOKENS_MAX, hash::Hash};
 
 /// The identifier of a tool call, given by Inspan and unique in a session:
 /// `call_<seq of its reply>_<index>`. What the provider called it is metadata.
@@ -247,6 +247,12 @@ impl Usage {
             .into_iter()
             .flatten()
             .fold(0, u64::saturating_add)
+    }
+
+    /// Whether it can be a count of a request of about so many tokens: some servers say anything.
+    pub fn is_plausible(&self, input_tokens_estimate: u64) -> bool {
+        let most = input_tokens_estimate.saturating_mul(8).saturating_add(COUNTED_OVER_TOKENS_MAX);
+        self.total() <= most
     }
 
     /// All tokens over all tiers; reasoning is part of the output.

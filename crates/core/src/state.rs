@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Bytes of text that one token stands for at most, by far: English has about 4, code 3.
-const TOKEN_BYTES_MAX: usize = 16;
+const TOKEN_BYTES_MAX: usize = 8;
 
 /// Everything that a log says, so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -249,8 +249,18 @@ impl State {
             let hash = |config: &SessionConfigured| config.agent.as_ref().map(|agent| agent.hash);
             if hash(before) != hash(config) {
                 self.allowed.clear();
+                let has_not_begun =
+                    |open: &&mut OpenCall| open.status == CallStatus::Allowed && open.attempts == 0;
+                self.calls.iter_mut().filter(has_not_begun).for_each(|open| {
+                    open.status = CallStatus::New;
+                });
             }
-            if before.model.url != config.model.url {
+            let is_other_model = before.model.url != config.model.url;
+            if is_other_model || before.tools != config.tools {
+                // What was refused may be taken now.
+                (self.repairs, self.repairs_kept) = <(Repairs, Repairs)>::default();
+            }
+            if is_other_model {
                 self.on_turn(|turn| turn.fallback = 0);
             }
         }

@@ -489,8 +489,11 @@ impl Driver {
         let (class, message, retry_at_ms, refused) = match end {
             ModelEnd::Finished(stop) => {
                 let mut reply = built.finish(stop, &issuer, seq);
-                // A server that never counts would spend nothing for ever.
-                if counted.input_total() == 0 {
+                // A server that never counts would spend nothing for ever, and one that says anything
+                // would spend all.
+                let is_plausible = counted.is_plausible(self.asked_tokens());
+                if counted.input_total() == 0 || !is_plausible {
+                    let counted = if is_plausible { counted } else { Usage::default() };
                     reply.usage = self.estimated(&counted, &reply.parts);
                 }
                 return self.replied(reply, first_ms, ms);

@@ -3,13 +3,13 @@
 //! appends it, and the next driver goes on from there.
 
 use inspan_core::{
-    Event, State,
+    Entry, Event, State,
     blobs::Blobs,
-    event::{PermissionAnswered, ToolFinished},
+    event::{Head, PermissionAnswered, ToolFinished},
     gate::{AnsweredBy, Choice},
     mask::Mask,
     message::{CallId, How, Labels, ToolResult},
-    prompt::Message,
+    prompt::{CallResult, Message},
     recover,
     store::{Claim, SessionId, Store, StoreError},
     tool::ToolError,
@@ -78,7 +78,7 @@ pub async fn answer(
     let claim = store.claim(session).await?;
     let state = fold(store, session).await?;
     let event = answered(&state, call, choice, why)?;
-    append(store, clock, &claim, state, vec![event]).await
+    Ok(append(store, clock, &claim, state, vec![event]).await?)
 }
 
 /// The result of work that went on elsewhere comes to a session that nobody drives. One that is too
@@ -102,7 +102,7 @@ pub async fn deliver(
     let (how, result) = outcome_of(outcome);
     let result = for_the_log(result, call, mask, spills).await;
     let event = delivered(&state, call, how, result)?;
-    append(store, clock, &claim, state, vec![event]).await
+    Ok(append(store, clock, &claim, state, vec![event]).await?)
 }
 
 /// Begins `child`, whose past is the log of `parent` up to entry `seq`, or up to its end. Nothing
@@ -128,6 +128,28 @@ pub async fn fork(
         return Err(StoreError::Damaged { what, why }.into());
     }
     let claim = store.create(&child).await?;
+    Ok(append(store, clock, &claim, state, events).await?)
+}
+
+/// Begins `session` with entries from elsewhere. What was open there may go on there, so it is
+/// unknown here, as in a fork, and no yes that was given there counts.
+///
+/// # Errors
+/// The session exists, or the store says no.
+pub async fn import(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    session: SessionId,
+    entries: Vec<Entry>,
+) -> Result<(), StoreError> {
+    let state = State::fold(&entries);
+    let claim = store.create(&session).await?;
+    store.append(&claim, Head::default(), entries.into()).await?;
+    let is_open = state.turn.is_some() || state.parked.is_some() || !state.allowed.is_empty();
+    if !is_open {
+        return Ok(());
+    }
+    let events = recover::fork(&state, session, env!("CARGO_PKG_VERSION"), clock.now_ms());
     append(store, clock, &claim, state, events).await
 }
 
@@ -137,7 +159,7 @@ async fn append(
     claim: &Claim,
     mut state: State,
     events: Vec<Event>,
-) -> Result<(), OutsideError> {
+) -> Result<(), StoreError> {
     let after = state.head;
     let mut entries = Vec::new();
     for event in events {
@@ -145,7 +167,7 @@ async fn append(
         state.apply(&entry);
         entries.push(entry);
     }
-    Ok(store.append(claim, after, entries.into()).await?)
+    store.append(claim, after, entries.into()).await
 }
 
 /// The fact that a person answered.
@@ -180,6 +202,13 @@ pub(crate) fn delivered(
     result: ToolResult,
 ) -> Result<Event, OutsideError> {
     let (name, labels) = awaited(state, call)?;
+    // Whoever delivers twice, because no answer reached him, tells no news.
+    let is_same = |one: &CallResult| {
+        one.call == *call && one.how == how && one.result.content == result.content
+    };
+    if results(state).any(is_same) {
+        return Err(OutsideError::Delivered(call.clone()));
+    }
     Ok(ToolFinished { call: call.clone(), name, how, result, labels, ms: 0 }.into())
 }
 
@@ -209,6 +238,18 @@ pub(crate) fn awaited(state: &State, call: &CallId) -> Result<(String, Labels), 
         .and_then(|open| open.tool.as_ref())
         .map_or_else(Default::default, |tool| tool.effects.labels());
     Ok((name, labels))
+}
+
+/// The results of all calls that have one.
+fn results(state: &State) -> impl Iterator<Item = &CallResult> {
+    let told = state.messages.iter().flat_map(|message| match &**message {
+        Message::User(user) => user.results.as_slice(),
+        Message::Assistant(_) => &[],
+    });
+    told.chain(state.calls.iter().filter_map(|open| match &open.status {
+        CallStatus::Answered(result) => Some(&**result),
+        _ => None,
+    }))
 }
 
 fn name_of(state: &State, call: &CallId) -> Option<String> {

@@ -389,6 +389,7 @@ fn repair() -> impl Strategy<Value = Repair> {
         Just(Repair::SetToolAside { name }),
         (0..9_usize).prop_map(|text_bytes_max| Repair::Shrink { text_bytes_max }),
         Just(Repair::WriteOutCalls),
+        (0..9_usize).prop_map(|messages| Repair::LeaveOutOld { messages }),
     ]
 }
 

@@ -145,6 +145,9 @@ async fn begin_fork(
     changes.agent = Some(&place.agent);
     changes.workdir = Some(&place.workdir);
     entries.iter().for_each(|entry| changes.add(entry));
+    // What a newer version wrote is in the fork, too.
+    let known = known(connection, parent).await?.map_or(0, |known| known.format);
+    changes.format = changes.format.max(u32::try_from(known).unwrap_or(u32::MAX));
     begin(connection, session, epoch, Some((parent, at.seq)), &changes, (first, last)).await
 }
 
