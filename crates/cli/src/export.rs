@@ -148,7 +148,7 @@ impl Carried {
     fn tell_lost(&self, out: &Out) {
         if self.lost > 0 {
             let lost = counted(self.lost, "picture or long result", "pictures and long results");
-            let told = format!("{lost} of this session could not be read and are not part of it");
+            let told = format!("it is without {lost} that could not be read");
             out.progress(&format!("  {} {told}\n", styled(NOTE, "!")));
         }
     }

@@ -89,3 +89,78 @@ fn stricter(asked: Asks, now: &Asks) -> Asks {
 fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use inspan_core::{
+        budget::Limits,
+        event::{AgentRef, ModelRef},
+        hash::Hash,
+        mask::Mask,
+        tool::ToolSpec,
+    };
+    use inspan_engine::tools::builtin;
+
+    use super::*;
+
+    /// A session that was driven with these questions, by an agent that was `hash` then, and whose
+    /// log says that there were `gates`.
+    fn before(asks: &[(&str, &str)], gates: &[&str], hash: Hash) -> State {
+        let config = SessionConfigured {
+            agent: Some(AgentRef { name: "a".to_owned(), path: "/a".to_owned(), hash }),
+            model: ModelRef {
+                url: "scripted://model".to_owned(),
+                window_tokens_max: None,
+                output_tokens_max: None,
+                price: None,
+                cuts_silently: false,
+            },
+            fallbacks: Vec::new(),
+            system: String::new(),
+            tools: vec![Arc::new(ToolSpec::new("echo", "Gives back."))],
+            gates: gates.iter().map(|gate| (*gate).to_owned()).collect(),
+            asks: table(asks),
+            limits: Limits::session(),
+            sandbox: "none".to_owned(),
+        };
+        State { config: Some(Arc::new(config)), ..State::default() }
+    }
+
+    fn table(asks: &[(&str, &str)]) -> Asks {
+        asks.iter().map(|(name, why)| ((*name).to_owned(), (*why).to_owned())).collect()
+    }
+
+    /// What is asked about from here on, and how many notices say so.
+    fn kept(before: &State, now: &[(&str, &str)], is_accepted: bool) -> (Asks, usize) {
+        let tools = builtin("echo").into_iter().collect();
+        let agent = Agent { asks: table(now), tools, ..Agent::built_in() };
+        let (out, mut notices) = (Out::new(Mask::default()), Vec::new());
+        let asks = asks(&agent, before, Asking::Later, is_accepted, &out, &mut notices).unwrap();
+        (asks, notices.len())
+    }
+
+    #[test]
+    fn questions_stay_until_somebody_accepts_that_they_go() {
+        let (same, other) = (Agent::built_in().reference.hash, Hash::default());
+        let (echo, gone) = (("echo", "it echoes"), ("gone", "it is gone"));
+        let unsaid = ("echo", MAY_HAVE_ASKED);
+        let both = before(&[echo, gone], &["ask"], other);
+        let untold = |hash| before(&[], &["ask"], hash);
+        let table_of = [
+            // More questions, or other words, need nobody.
+            (kept(&before(&[], &[], other), &[echo], false), (table(&[echo]), 0)),
+            (kept(&both, &[("echo", "why not")], false), (table(&[("echo", "why not"), gone]), 0)),
+            // A question that goes stays; that of a tool that is gone waits for it without a word.
+            (kept(&both, &[], false), (table(&[echo, gone]), 1)),
+            (kept(&before(&[gone], &["ask"], other), &[], false), (table(&[gone]), 0)),
+            (kept(&both, &[], true), (table(&[]), 1)),
+            // A log from before they were written down.
+            (kept(&untold(same), &[], false), (table(&[]), 0)),
+            (kept(&untold(other), &[], false), (table(&[unsaid]), 1)),
+            (kept(&untold(other), &[echo], false), (table(&[echo]), 0)),
+        ];
+        for (number, (found, expected)) in table_of.into_iter().enumerate() {
+            assert_eq!(found, expected, "{number}");
+        }
+    }
+}

@@ -108,8 +108,8 @@ fn a_session_moves_with_its_pictures() {
     // What is lost is told, and the rest goes on without it.
     fs::remove_dir_all(world.home().join("sessions.db.blobs")).unwrap();
     let exported = world.inspan(&["export", &id, &file, "--blobs"]);
-    let lost = "session ID: 6 entries in WORLD/log.jsonl\n  ! 1 picture or long result of this \
-                session could not be read and are not part of it\n";
+    let lost = "session ID: 6 entries in WORLD/log.jsonl\n  ! it is without 1 picture or long \
+                result that could not be read\n";
     assert_eq!((exported.code, world.plain(&exported.err).as_str()), (0, lost));
     let third = World::at(&server);
     assert_eq!(third.inspan(&["import", &file]).code, 0);
