@@ -161,13 +161,19 @@ async fn a_result_that_comes_later_wakes_the_turn_and_comes_once() {
     drop(session);
     ended.await.unwrap().unwrap();
     let (store, clock) = (&*world.setup.store, PausedClock::new());
-    let deliver = |id: &str| {
+    let deliver_text = |id: &str, text: &str| {
         let (session, call, clock) = (world.id.clone(), call(id), &clock);
-        let outcome = Ok(ToolResult::text("once more"));
+        let outcome = Ok(ToolResult::text(text));
         async move {
             outside::deliver(store, clock, &session, &call, outcome, &Mask::default(), None).await
         }
     };
+    let deliver = |id: &'static str| deliver_text(id, "once more");
+    // The same again is no news.
+    assert_eq!(
+        deliver_text("call_5_0", "[masked] is here").await,
+        Err(OutsideError::Delivered(call("call_5_0")))
+    );
     assert_eq!(deliver("call_5_0").await, Ok(()));
     assert_eq!(deliver("call_5_0").await, Err(OutsideError::Delivered(call("call_5_0"))));
     assert_eq!(deliver("call_9_0").await, Err(OutsideError::NoCall(call("call_9_0"))));
@@ -237,4 +243,29 @@ async fn a_fallback_answers_when_the_server_fails_for_good() {
         ]
     );
     assert_eq!(second.requests(), [["user: \"Go\""]]);
+}
+
+/// A count that can't be would spend all that the session may spend.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_counts_anything_is_not_believed() {
+    let answers = [Answer::text("Hi.").counts(6_000_000, 5), Answer::text("Still here.").counts(20, 3)];
+    let world = World::new(answers);
+    let (session, ended) = world.start().await;
+    for prompt in ["Hello", "And now?"] {
+        say(&session, prompt).await;
+        until_stop(&session).await;
+    }
+    drop(session);
+    ended.await.unwrap().unwrap();
+    let log = inspan_engine::session::log(&*world.setup.store, &world.id).await.unwrap();
+    let replies: Vec<_> = log
+        .iter()
+        .filter_map(|entry| match &entry.event {
+            Event::ModelReplied(e) => Some((e.reply.text(), e.reply.usage.estimated)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(replies, [("Hi.".to_owned(), true), ("Still here.".to_owned(), false)]);
+    let state = inspan_engine::session::fold(&*world.setup.store, &world.id).await.unwrap();
+    assert!(state.total.tokens < 1_000, "{:?}", state.total);
 }

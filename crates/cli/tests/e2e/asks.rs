@@ -2,6 +2,7 @@
 //! that come later.
 
 use inspan_testkit::server::{Answer, Said, Server};
+use serde_json::json;
 
 use crate::{
     model::{calls, messages, says},
@@ -276,4 +277,24 @@ fn now_needs_a_terminal() {
     let error = "error: nobody can be asked: standard input is no terminal; --ask later parks the \
                  turn instead\n";
     assert_eq!((ran.code, ran.err.as_str()), (2, error));
+}
+
+/// What was asked, allowed and not yet done elsewhere is not done here, too.
+#[test]
+fn an_import_does_nothing_that_was_begun_elsewhere() {
+    let server = Server::start([calls("pay", r#"{"euros":3}"#), says("Check it first.")]);
+    let (world, other) = (shop(&server), shop(&server));
+    let id = world.run("Pay the bill.", &["--ask", "later"]).id().to_owned();
+    assert_eq!(world.inspan(&["answer", &id, "call_5_0", "allow"]).code, 0);
+    let file = other.path("log.jsonl").display().to_string();
+    assert_eq!(world.inspan(&["export", &id, &file]).code, 0);
+    assert_eq!(other.inspan(&["import", &file]).code, 0);
+    let agent = other.agent().display().to_string();
+    let went_on = other.inspan(&["resume", &id, "--agent", &agent]);
+    assert_eq!((went_on.code, went_on.out.as_str()), (0, "Check it first.\n"), "{}", went_on.err);
+    let finished: Vec<_> =
+        other.log(&id).into_iter().filter(|entry| entry["kind"] == "ToolFinished").collect();
+    assert_eq!((finished.len(), &finished[0]["body"]["how"]), (1, &json!("unknown")));
+    assert_eq!(other.read("agent/paid"), "");
+    assert_eq!(other.inspan(&["verify", &id]).code, 0);
 }

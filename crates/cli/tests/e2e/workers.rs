@@ -136,7 +136,10 @@ fn a_worker_answers_a_prompt_that_came_too_late_for_its_turn() {
     assert_eq!((worked.code, other.plain(&worked.err).as_str()), (0, "session ID: end\n"));
     let log = other.log(&id);
     let kinds: Vec<&str> = log[6..].iter().filter_map(|entry| entry["kind"].as_str()).collect();
-    assert_eq!(kinds, ["TurnEnded", "Woken", "RoundStarted", "ModelReplied", "TurnEnded"]);
+    assert_eq!(
+        kinds,
+        ["TurnEnded", "SessionForked", "Woken", "RoundStarted", "ModelReplied", "TurnEnded"]
+    );
     assert_eq!(other.inspan(&["verify", &id]).code, 0);
 }
 
