@@ -86,6 +86,8 @@ fn no_answer(error: &ServiceError) -> NoAnswer {
             NoAnswer::Refused("its answer is none to this question".to_owned())
         }
         ServiceError::TransportClosed => NoAnswer::Lost("the connection ended".to_owned()),
+        // The words around it name types of the library.
+        ServiceError::TransportSend(error) => NoAnswer::Lost(with_causes(&*error.error)),
         other => NoAnswer::Lost(with_causes(other)),
     }
 }

@@ -132,7 +132,8 @@ fn offered(tool: &Value) -> Result<Offered, (String, String)> {
     })
 }
 
-fn shown(name: &str) -> String {
+/// A name of any length as it is told.
+pub(crate) fn shown(name: &str) -> String {
     name.chars().take(SHOWN_CHARS_MAX).collect()
 }
 

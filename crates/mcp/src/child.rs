@@ -56,6 +56,8 @@ pub(crate) struct Child {
     group: Arc<Group>,
     ended: watch::Receiver<Option<ExitStatus>>,
     heard: Arc<Mutex<Heard>>,
+    /// Its other end is gone when nothing more comes on the error output.
+    errors: watch::Receiver<()>,
 }
 
 /// What a server said beside its messages.
@@ -117,7 +119,9 @@ impl Child {
             return Err(io::Error::other("the pipes to the program are missing"));
         };
         let (tell, ended) = watch::channel(None);
-        let child = Self { group: group.clone(), ended: ended.clone(), heard: Arc::default() };
+        let (listens, errors) = watch::channel(());
+        let heard = Arc::default();
+        let child = Self { group: group.clone(), ended: ended.clone(), heard, errors };
         // A thread, since nothing else learns of an end without also forgetting the process: its
         // group must be killed while its number can't be another's.
         let wait = move || {
@@ -133,7 +137,11 @@ impl Child {
         let (read, write) = tokio::io::duplex(BYTES_BETWEEN);
         let (stdin, stdout) = (ChildStdin::from_std(stdin)?, ChildStdout::from_std(stdout)?);
         let stderr = tokio::process::ChildStderr::from_std(stderr)?;
-        tokio::spawn(listen(stderr, child.heard.clone()));
+        let listening = listen(stderr, child.heard.clone());
+        tokio::spawn(async move {
+            listening.await;
+            drop(listens);
+        });
         let pump = Pump { heard: child.heard.clone(), group: child.group.clone(), to: write };
         tokio::spawn(pump.run(stdout, ended));
         Ok((child, (read, stdin)))
@@ -173,7 +181,10 @@ impl Child {
     /// How it ended, if it did, and what it last said, in words that follow a sentence.
     pub(crate) async fn last_words(&self) -> String {
         // Its last words may still be on their way.
-        self.ends_in(LEFT_MS_MAX).await;
+        if self.ends_in(LEFT_MS_MAX).await {
+            let mut errors = self.errors.clone();
+            let _ = timeout(Duration::from_millis(LEFT_MS_MAX), errors.changed()).await;
+        }
         let status = *self.ended.borrow();
         let heard = self.heard();
         let mut words = match (&heard.fault, status.map(|status| (status.code(), status.signal())))

@@ -7,11 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use inspan_core::{
     effects::{Effects, Repeat},
     hash::Hash,
 };
-use secrecy::SecretString;
+use reqwest::{
+    Url,
+    header::{HeaderName, HeaderValue},
+};
+use secrecy::{ExposeSecret, SecretString};
 
 /// The name in [`ServerConfig::effects`] that stands for every tool without a word of its own.
 const EVERY_TOOL: &str = "*";
@@ -60,10 +65,61 @@ pub struct ProgramLink {
 /// A server on the network.
 #[derive(Clone)]
 pub struct HttpLink {
+    url: String,
+    headers: BTreeMap<String, SecretString>,
+}
+
+impl HttpLink {
+    /// The server at `url`, to which `headers` are sent with every request. A login in the address
+    /// becomes a header, so that no message that names the address tells it.
+    ///
+    /// # Errors
+    /// The address is none of `http://` or `https://`, or a header can't be sent. Names no value.
+    pub fn new(url: &str, headers: BTreeMap<String, SecretString>) -> Result<Self, String> {
+        let mut headers = headers;
+        let mut address =
+            Url::parse(url).map_err(|error| format!("this is no address of a server: {error}"))?;
+        if !["http", "https"].contains(&address.scheme()) {
+            return Err("an address of a server begins with https:// or http://".to_owned());
+        }
+        if !address.username().is_empty() || address.password().is_some() {
+            let (name, password) = (address.username(), address.password().unwrap_or_default());
+            let login = STANDARD.encode(format!("{}:{}", decoded(name), decoded(password)));
+            let header = || SecretString::from(format!("Basic {login}"));
+            headers.entry("authorization".to_owned()).or_insert_with(header);
+            // It fails only for addresses that have no login.
+            let _ = address.set_username("").and_then(|()| address.set_password(None));
+        }
+        for (name, value) in &headers {
+            HeaderName::try_from(name).map_err(|_| format!("`{name}` can't name a header"))?;
+            HeaderValue::try_from(value.expose_secret())
+                .map_err(|_| format!("the value of the header `{name}` can't be sent"))?;
+        }
+        Ok(Self { url: address.into(), headers })
+    }
+
     /// Its address, without a login.
-    pub url: String,
-    /// Headers of every request, which may be secrets.
-    pub headers: BTreeMap<String, SecretString>,
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What is sent with every request; may be secrets.
+    pub fn headers(&self) -> &BTreeMap<String, SecretString> {
+        &self.headers
+    }
+}
+
+/// A part of an address with its percent signs read.
+fn decoded(part: &str) -> String {
+    let byte = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+    let mut bytes = Vec::new();
+    let mut rest = part.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped = tail.get(..2).filter(|_| *first == b'%').and_then(byte);
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// In which revision a server is talked to.
@@ -146,5 +202,52 @@ impl fmt::Debug for HttpLink {
             .field("url", &self.url)
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_in_an_address_is_a_header_and_in_no_message() {
+        let sent = |url: &str| {
+            let link = HttpLink::new(url, BTreeMap::new()).unwrap();
+            let headers = link.headers().iter();
+            let headers: Vec<_> =
+                headers.map(|(name, value)| format!("{name}: {}", value.expose_secret())).collect();
+            (link.url().to_owned(), headers)
+        };
+        let plain = ("https://host/mcp?a=b".to_owned(), Vec::new());
+        assert_eq!(sent("https://host/mcp?a=b"), plain);
+        let login = |text: &str| vec![format!("authorization: Basic {}", STANDARD.encode(text))];
+        let url = "https://me:s3cret%21@host/mcp";
+        assert_eq!(sent(url), ("https://host/mcp".to_owned(), login("me:s3cret!")));
+        let link = HttpLink::new(url, BTreeMap::new()).unwrap();
+        let shown = r#"HttpLink { url: "https://host/mcp", headers: ["authorization"] }"#;
+        assert_eq!(format!("{link:?}"), shown);
+    }
+
+    #[test]
+    fn what_can_not_be_sent_is_told_without_its_value() {
+        let error = |url: &str, name: &str, value: &str| {
+            let headers = BTreeMap::from([(name.to_owned(), SecretString::from(value))]);
+            HttpLink::new(url, headers).unwrap_err()
+        };
+        let table = [
+            (
+                error("host/mcp", "a", "b"),
+                "this is no address of a server: relative URL without a base",
+            ),
+            (
+                error("file:///x", "a", "b"),
+                "an address of a server begins with https:// or http://",
+            ),
+            (error("https://x", "a b", "c"), "`a b` can't name a header"),
+            (error("https://x", "a", "s3\ncret"), "the value of the header `a` can't be sent"),
+        ];
+        for (error, expected) in table {
+            assert_eq!(error, expected);
+        }
     }
 }

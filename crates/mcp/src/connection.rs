@@ -1,11 +1,12 @@
 //! One connection to a server: how it is made, in which revision, and how it ends.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, io, time::Duration};
 
 use rmcp::{
     RoleClient,
     model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion},
     service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService},
+    transport::streamable_http_client::StreamableHttpError,
 };
 use tokio::{
     sync::Mutex,
@@ -227,12 +228,21 @@ fn said(error: &ClientInitializeError) -> String {
             "it answered another question than the one that it was asked".to_owned()
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => said(fallback),
+        ClientInitializeError::TransportError { error, .. } if error.error.is::<io::Error>() => {
+            "it ended the connection before it answered".to_owned()
+        }
+        // The words around it name types of the library.
+        ClientInitializeError::TransportError { error, .. } => with_causes(&*error.error),
         other => with_causes(other),
     }
 }
 
 /// An error with what led to it.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
+    if let Some(StreamableHttpError::<reqwest::Error>::Client(error)) = error.downcast_ref() {
+        // It is no source of the error around it.
+        return with_causes(error);
+    }
     let mut words = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

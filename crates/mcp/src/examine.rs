@@ -6,7 +6,7 @@ use inspan_core::budget::tokens_estimate;
 
 use crate::{
     ServerConfig,
-    catalogue::{spec, unknown_names},
+    catalogue::{shown, spec, unknown_names},
     child::Closed,
     server::Server,
     servers::Place,
@@ -86,7 +86,8 @@ pub(crate) async fn examine(config: &ServerConfig, place: &Arc<Place>) -> Report
             if spec.name != format!("{}_{}", config.name, tool.name) {
                 report.faults.push(format!(
                     "the name `{}` is none that every model takes: it is `{}` here",
-                    tool.name, spec.name
+                    shown(&tool.name),
+                    spec.name
                 ));
             }
             let bytes = spec.name.len() + spec.description.len() + spec.input.to_string().len();

@@ -23,14 +23,14 @@ const REDIRECTS_MAX: usize = 5;
 /// The way to the server. Nothing is sent yet.
 pub(crate) fn transport(link: &HttpLink) -> Result<StreamableHttpClientTransport<Client>, String> {
     let mut headers = HashMap::new();
-    for (name, value) in &link.headers {
+    for (name, value) in link.headers() {
         let parsed = HeaderName::try_from(name).map_err(|_| format!("`{name}` is no header"))?;
         let mut value = HeaderValue::try_from(value.expose_secret())
             .map_err(|_| format!("the value of the header `{name}` can't be sent"))?;
         value.set_sensitive(true);
         headers.insert(parsed, value);
     }
-    let config = StreamableHttpClientTransportConfig::with_uri(link.url.as_str());
+    let config = StreamableHttpClientTransportConfig::with_uri(link.url());
     let config = config.custom_headers(headers);
     Ok(StreamableHttpClientTransport::with_client(client()?, config))
 }
