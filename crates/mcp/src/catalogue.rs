@@ -186,7 +186,13 @@ pub(crate) fn alias(server: &str, tool: &str) -> String {
 /// Names in the configuration of a server that are none of its tools.
 pub(crate) fn unknown_names(config: &ServerConfig, catalogue: &Catalogue) -> BTreeSet<String> {
     let set_aside = |name: &str| catalogue.set_aside.iter().any(|(aside, _)| aside == name);
-    let named = config.include.iter().flatten().chain(&config.exclude).chain(config.effects.keys());
+    let named = config
+        .include
+        .iter()
+        .flatten()
+        .chain(&config.exclude)
+        .chain(config.effects.keys())
+        .chain(config.ask.keys());
     let unknown =
         named.filter(|name| name.as_str() != "*" && !catalogue.has(name) && !set_aside(name));
     unknown.cloned().collect()

@@ -18,7 +18,7 @@ use reqwest::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-/// The name in [`ServerConfig::effects`] that stands for every tool without a word of its own.
+/// The name in [`ServerConfig::effects`] and [`ServerConfig::ask`] that stands for every tool without a word of its own.
 const EVERY_TOOL: &str = "*";
 
 /// A server of the person's choice.
@@ -38,6 +38,9 @@ pub struct ServerConfig {
     pub timeout_ms_max: u64,
     /// What the person says of its tools, by their names; `*` stands for all others.
     pub effects: BTreeMap<String, Declared>,
+    /// Why a person is asked before a call of one of its tools, by their names; `*` stands for all
+    /// others.
+    pub ask: BTreeMap<String, String>,
 }
 
 /// How a server is reached.
@@ -148,6 +151,11 @@ impl ServerConfig {
     pub(crate) fn declared(&self, tool: &str) -> Option<(Declared, bool)> {
         let own = self.effects.get(tool).map(|declared| (*declared, true));
         own.or_else(|| self.effects.get(EVERY_TOOL).map(|declared| (*declared, false)))
+    }
+
+    /// Why a person is asked before each call of the tool, if that is so.
+    pub(crate) fn asked(&self, tool: &str) -> Option<&str> {
+        self.ask.get(tool).or_else(|| self.ask.get(EVERY_TOOL)).map(String::as_str)
     }
 
     /// Whether the tool is offered.

@@ -3,8 +3,8 @@
 
 use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};
 
-/// Becomes the program `argv`, which the kernel ends when the process `parent` dies. It returns only
-/// when that fails. The program is started by way of a command of ours that calls this, since
+/// Becomes the program `argv`, which the kernel ends when the process `parent` dies. It returns
+/// only when that fails. The program is started by way of a command of ours that calls this, since
 /// nothing can be run between the two halves of starting a process without unsafe code.
 pub fn launch(parent: u32, argv: &[OsString]) -> io::Error {
     let Some((program, arguments)) = argv.split_first() else {

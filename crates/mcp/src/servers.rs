@@ -75,6 +75,8 @@ pub(crate) struct Place {
 pub struct Offer {
     /// The tools, sorted by name.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Why a person is asked before a call, by the names of the tools for which that is so.
+    pub asks: BTreeMap<String, String>,
     /// What a person should be told: servers that can't be used, tools that are set aside.
     pub notices: Vec<String>,
 }
@@ -130,6 +132,9 @@ impl Servers {
                 if let Some(first) = sources.insert(spec.name.clone(), source.clone()) {
                     return Err(McpError::NameTwice { name: spec.name, first, second: source });
                 }
+                if let Some(why) = config.asked(&tool.name) {
+                    offer.asks.insert(spec.name.clone(), why.to_owned());
+                }
                 offer.tools.push(Arc::new(ServerTool::new(
                     spec,
                     tool.name.clone(),
@@ -142,8 +147,8 @@ impl Servers {
         Ok(offer)
     }
 
-    /// Starts a server, looks at everything that can be seen of it, and closes it. What was known of
-    /// it before is found out anew.
+    /// Starts a server, looks at everything that can be seen of it, and closes it. What was known
+    /// of it before is found out anew.
     pub async fn examine(&self, config: &ServerConfig) -> Report {
         examine::examine(config, &self.place).await
     }

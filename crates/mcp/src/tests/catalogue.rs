@@ -16,6 +16,7 @@ fn config(effects: &[(&str, Declared)]) -> ServerConfig {
         include: None,
         exclude: Vec::new(),
         timeout_ms_max: 1_000,
+        ask: Default::default(),
         effects: effects.iter().map(|(name, declared)| ((*name).to_owned(), *declared)).collect(),
     }
 }

@@ -123,8 +123,11 @@ async fn only_reads_are_tried_again() {
     std::fs::remove_file(world.folder.path().join("journal")).unwrap();
 
     config.effects.insert("die_once".to_owned(), READS);
+    config.ask.insert("die".to_owned(), "it dies".to_owned());
     let later = world.later();
-    let tools = Tools(later.offer(&[config], None).await.unwrap().tools);
+    let offer = later.offer(&[config], None).await.unwrap();
+    assert_eq!(offer.asks, [("bad_die".to_owned(), "it dies".to_owned())].into());
+    let tools = Tools(offer.tools);
     assert_eq!(tools.text("bad_die_once", json!({})).await, "alive");
     assert_eq!(world.journal(), ["greeted", "die_once null", "greeted", "die_once null"]);
 }

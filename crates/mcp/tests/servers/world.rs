@@ -64,6 +64,7 @@ impl World {
             exclude: Vec::new(),
             timeout_ms_max: 20_000,
             effects: Default::default(),
+            ask: Default::default(),
         }
     }
 
@@ -82,7 +83,7 @@ impl World {
 
     /// What is said of a server that can't be used.
     pub(crate) async fn notice(&self, config: &ServerConfig) -> String {
-        let Offer { tools, notices } =
+        let Offer { tools, notices, .. } =
             self.servers.offer(std::slice::from_ref(config), None).await.unwrap();
         assert_eq!((tools.len(), notices.len()), (0, 1), "{notices:?}");
         notices.concat()
