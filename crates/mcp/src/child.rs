@@ -32,7 +32,7 @@ const ERROR_LINES_MAX: usize = 5;
 /// Characters of the first line that is no message, which is shown.
 const JUNK_CHARS_MAX: usize = 200;
 /// How long a server may take to end once its input is closed, in milliseconds.
-const CLOSE_MS_MAX: u64 = 2_000;
+const CLOSE_MS_MAX: u64 = 3_000;
 /// How long it may take after it was asked by a signal.
 const TERMINATE_MS_MAX: u64 = 1_000;
 /// How long its output is still read when it has ended: what it left behind may hold it open.
