@@ -89,8 +89,35 @@ pub(crate) enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// The servers of tools: what they offer, and how they are
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Make the home folder with a commented config.yaml and an empty .env
     Init,
+}
+
+/// `inspan mcp`.
+#[derive(Subcommand)]
+pub(crate) enum McpCommand {
+    /// List the servers and their tools with the effects that are assumed
+    List(McpArgs),
+    /// Start each server, look at it from all sides and close it
+    Doctor {
+        /// This server only
+        name: Option<String>,
+        #[command(flatten)]
+        args: McpArgs,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct McpArgs {
+    /// With the servers of the agent in this folder
+    #[arg(long, value_name = "DIR")]
+    pub agent: Option<PathBuf>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use inspan_core::{event::Stop, store::StoreError};
 use inspan_engine::{SessionError, outside::OutsideError};
 use inspan_evals::RecordingError;
+use inspan_mcp::McpError;
 use inspan_providers::ProviderError;
 
 use crate::config::ConfigError;
@@ -35,6 +36,9 @@ pub(crate) enum Failure {
     /// The log can't be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The tools of servers can't be offered.
+    #[error(transparent)]
+    Mcp(#[from] McpError),
     /// What came from outside was not taken.
     #[error(transparent)]
     Outside(#[from] OutsideError),
@@ -67,6 +71,7 @@ impl Failure {
             | Self::File { .. } => 1,
             Self::Usage(_)
             | Self::Outside(_)
+            | Self::Mcp(_)
             | Self::Config(_)
             | Self::Provider(_)
             | Self::Session(SessionError::ToolTwice(_) | SessionError::NoPrice(_))

@@ -133,7 +133,7 @@ mod tests {
     /// What is asked about from here on, and how many notices say so.
     fn kept(before: &State, now: &[(&str, &str)], is_accepted: bool) -> (Asks, usize) {
         let tools = builtin("echo").into_iter().collect();
-        let agent = Agent { asks: table(now), tools, ..Agent::built_in() };
+        let agent = Agent { asks: table(now), tools, ..Agent::built_in(false) };
         let (out, mut notices) = (Out::new(Mask::default()), Vec::new());
         let asks = asks(&agent, before, Asking::Later, is_accepted, &out, &mut notices).unwrap();
         (asks, notices.len())
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn questions_stay_until_somebody_accepts_that_they_go() {
-        let (same, other) = (Agent::built_in().reference.hash, Hash::default());
+        let (same, other) = (Agent::built_in(false).reference.hash, Hash::default());
         let (echo, gone) = (("echo", "it echoes"), ("gone", "it is gone"));
         let unsaid = ("echo", MAY_HAVE_ASKED);
         let both = before(&[echo, gone], &["ask"], other);

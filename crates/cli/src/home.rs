@@ -11,6 +11,7 @@ use inspan_core::{
     mask::Mask,
     store::{Archive, Blobs, SessionFilter, SessionId, Store},
 };
+use inspan_mcp::{self as mcp, Servers};
 use inspan_store::{Files, Postgres, S3, Sqlite, Told, Watched};
 use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
@@ -18,6 +19,7 @@ use tokio::sync::OnceCell;
 use crate::{
     config::{Config, Database, env_file_mask},
     exit::Failure,
+    launch,
 };
 
 /// How long the end of a command waits for the store.
@@ -31,6 +33,8 @@ pub(crate) struct Home {
     pub environment: Vec<(OsString, OsString)>,
     /// The working directory.
     pub workdir: PathBuf,
+    /// Servers of tools, which are started when they are needed.
+    pub mcp: Servers,
     store: OnceCell<Opened>,
 }
 
@@ -59,7 +63,12 @@ impl Home {
         let workdir = std::env::current_dir()
             .map_err(|why| Failure::File { what: "the working directory".to_owned(), why })?;
         let folder = workdir.join(folder);
-        Ok(Self { folder, environment, workdir, store: OnceCell::new() })
+        let mcp = Servers::new(mcp::Options {
+            cache: Some(folder.join("mcp")),
+            launcher: launcher(),
+            ..mcp::Options::default()
+        });
+        Ok(Self { folder, environment, workdir, mcp, store: OnceCell::new() })
     }
 
     /// What takes the person's secrets out of everything that is shown.
@@ -121,9 +130,10 @@ impl Home {
         Ok(Arc::new(watched))
     }
 
-    /// Closes the store at the end of a command, so that all of it is in its one file. What takes
-    /// too long is given up: it is durable without that.
+    /// Ends servers in order at the end of a command, and closes the store, so that all of it is in
+    /// its one file. What takes too long is given up: it is durable without that.
     pub(crate) async fn close(&self) {
+        self.mcp.close().await;
         let close = async {
             match self.store.get() {
                 Some(Opened::Sqlite(store)) => store.close().await,
@@ -133,6 +143,17 @@ impl Home {
         };
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, close).await;
     }
+}
+
+/// The words before a server's program by which the kernel ends it with this process.
+fn launcher() -> Vec<OsString> {
+    let Ok(this) = std::env::current_exe() else { return Vec::new() };
+    vec![this.into(), launch::WORD.into(), std::process::id().to_string().into()]
+}
+
+/// The words that the process was started with.
+pub(crate) fn arguments() -> Vec<OsString> {
+    std::env::args_os().collect()
 }
 
 /// Whether there is such a folder.

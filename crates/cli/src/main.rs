@@ -16,6 +16,8 @@ mod init;
 mod input;
 mod interrupts;
 mod json;
+mod launch;
+mod mcp;
 mod models;
 mod out;
 mod person;
@@ -35,13 +37,16 @@ use std::{backtrace::Backtrace, panic::PanicHookInfo, process::ExitCode};
 use clap::Parser;
 use inspan_core::mask::Mask;
 
-use args::{Cli, Command};
+use args::{Cli, Command, McpCommand};
 use exit::{Failure, exit};
 use home::Home;
 use out::{BAD, Out, styled};
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(broke_down));
+    if let Some(failed) = launch::if_asked() {
+        return failed;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return not_understood(&error),
@@ -87,6 +92,7 @@ async fn carry_out(home: &Home, command: Command) -> Result<u8, Failure> {
         Command::Export(args) => export::export(home, args).await,
         Command::Import { file } => export::import(home, &file).await,
         Command::Remove { ids, yes } => remove::remove(home, &ids, yes).await,
+        Command::Mcp(command) => mcp::mcp(home, command).await,
         Command::Init => init::init(home),
     }
 }
@@ -130,6 +136,7 @@ impl Command {
             Self::Resume(args) => args.drive.json,
             Self::Sessions(args) => args.json,
             Self::Search { json, .. } | Self::Show { json, .. } => *json,
+            Self::Mcp(McpCommand::List(args) | McpCommand::Doctor { args, .. }) => args.json,
             Self::Worker(_)
             | Self::Answer(_)
             | Self::Deliver(_)

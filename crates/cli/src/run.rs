@@ -59,7 +59,7 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
         None => None,
     };
     let state = before.as_ref().map(|(_, before)| &before.folded.state);
-    let Prepared { setup, notices } = prepare(home, &config, store, &args.drive, state)?;
+    let Prepared { setup, notices } = prepare(home, &config, store, &args.drive, state).await?;
     let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
     turn.tell(&notices);
     let content = content(pictures, prompt, &setup).await?;
@@ -95,7 +95,7 @@ pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure>
             return nothing_open(&*store, &id, &before, &args.drive, record, &out).await;
         }
         let Prepared { setup, notices } =
-            prepare(home, &config, store.clone(), &args.drive, Some(state))?;
+            prepare(home, &config, store.clone(), &args.drive, Some(state)).await?;
         match Session::resume_after(setup.clone(), id, before.folded.clone()).await {
             // It is not interrupted: somebody drives it right now.
             Err(SessionError::Store(StoreError::InUse(_))) if args.id.is_none() => {}

@@ -17,11 +17,12 @@ use inspan_core::{
     turn::CallStatus,
 };
 use inspan_engine::{Setup, SystemClock};
-use inspan_pictures::Shrink;
+use inspan_mcp::{Link, Pictures, ServerConfig};
+use inspan_pictures::{Shrink, media_type};
 use inspan_store::Told;
 
 use crate::{
-    agent::{Agent, Ask, Surroundings},
+    agent::{Agent, Ask, Surroundings, program},
     args::DriveArgs,
     config::Config,
     exit::Failure,
@@ -41,7 +42,7 @@ pub(crate) struct Prepared {
 ///
 /// # Errors
 /// What the person must set right first: nothing was started then.
-pub(crate) fn prepare(
+pub(crate) async fn prepare(
     home: &Home,
     config: &Config,
     store: Arc<dyn Store>,
@@ -52,6 +53,15 @@ pub(crate) fn prepare(
     let mut notices = Vec::new();
     let workdir = workdir(home, before)?;
     let mut agent = load_agent(&workdir, config, args, recorded)?;
+    let mask = config.mask_with(agent.secrets.clone());
+    let blobs = home.blobs(config, &*store, tell_of_blobs(mask.clone()))?;
+    let shown = Pictures { blobs: blobs.clone(), media_type: |bytes| media_type(bytes).ok() };
+    let servers = with_servers(config, &agent, &workdir);
+    let offer = home.mcp.offer(&servers, Some(&shown)).await?;
+    notices.extend(offer.notices.iter().map(|notice| mask.text(notice).into_owned()));
+    agent.tools.extend(offer.tools);
+    agent.tools.sort_by_key(|tool| tool.spec().name.clone());
+    agent.asks.extend(offer.asks);
     let mut limits = Limits::session();
     config.limits.apply(&mut limits);
     agent.limits.apply(&mut limits);
@@ -81,7 +91,6 @@ pub(crate) fn prepare(
     set_aside(&mut agent, &*provider, &mut notices);
     let model = models::reference(&url, &facts, &*provider);
     let fallbacks = models::fallbacks(&url, config, &facts, args, &mut notices)?;
-    let blobs = home.blobs(config, &*store, tell_of_blobs(config.mask.clone()))?;
     let ask = Ask::new(asks.clone()).map(|ask| Arc::new(ask) as Arc<dyn Gate>);
     let setup = Setup {
         store,
@@ -94,7 +103,7 @@ pub(crate) fn prepare(
         gates: ask.into_iter().collect(),
         shared: Default::default(),
         clock: Arc::new(SystemClock),
-        mask: config.mask.clone(),
+        mask,
         asking,
         workdir: workdir.display().to_string(),
         config: SessionConfigured {
@@ -110,6 +119,49 @@ pub(crate) fn prepare(
         },
     };
     Ok(Prepared { setup, notices })
+}
+
+/// The servers of tools that a session has, and what masks their secrets.
+pub(crate) struct Mcp {
+    pub servers: Vec<ServerConfig>,
+    pub mask: Mask,
+}
+
+/// The servers that a new session in `workdir` has with the agent in this folder.
+///
+/// # Errors
+/// The agent's folder makes no sense.
+pub(crate) fn mcp_servers(
+    config: &Config,
+    agent: Option<&Path>,
+    workdir: &Path,
+) -> Result<Mcp, Failure> {
+    let agent = match agent {
+        Some(folder) => Agent::load(folder, &surroundings(workdir, config))?,
+        None => Agent::built_in(false),
+    };
+    let servers = with_servers(config, &agent, workdir);
+    Ok(Mcp { servers, mask: config.mask_with(agent.secrets) })
+}
+
+/// The agent's servers, and those that every agent has. A program of these is where the session
+/// works, or on `PATH`; one that is not there is missed when it is started.
+fn with_servers(config: &Config, agent: &Agent, workdir: &Path) -> Vec<ServerConfig> {
+    let of_agent = |server: &&ServerConfig| agent.mcp.iter().any(|own| own.name == server.name);
+    let mut servers: Vec<_> = config.mcp.iter().filter(|s| !of_agent(s)).cloned().collect();
+    for server in &mut servers {
+        let Link::Program(link) = &mut server.link else { continue };
+        link.folder = workdir.join(&link.folder);
+        let name = link.argv.first_mut();
+        if let Some(name) = name
+            && let Ok(found) = program::find(name, workdir, &link.environment)
+        {
+            *name = found;
+        }
+    }
+    servers.extend(agent.mcp.iter().cloned());
+    servers.sort_by(|a, b| a.name.cmp(&b.name));
+    servers
 }
 
 /// When a person is asked: as the flag says; else at the terminal, if there is one. A session that
@@ -146,13 +198,7 @@ fn load_agent(
     args: &DriveArgs,
     recorded: Option<&SessionConfigured>,
 ) -> Result<Agent, Failure> {
-    let given = Surroundings {
-        workdir: workdir.to_owned(),
-        environment: config.variables.environment().to_vec(),
-        servers: config.servers.clone(),
-        mask: config.mask.clone(),
-        date: || jiff::ZonedDateTime::now().date().to_string(),
-    };
+    let given = surroundings(workdir, config);
     let began_with = recorded
         .and_then(|recorded| recorded.agent.as_ref())
         .map(|agent| agent.path.as_str())
@@ -163,7 +209,18 @@ fn load_agent(
             "the agent's folder {path} is gone; name another with --agent DIR"
         ))),
         (None, Some(path)) => Ok(Agent::load(Path::new(path), &given)?),
-        (None, None) => Ok(Agent::built_in()),
+        (None, None) => Ok(Agent::built_in(!config.mcp.is_empty())),
+    }
+}
+
+fn surroundings(workdir: &Path, config: &Config) -> Surroundings {
+    Surroundings {
+        workdir: workdir.to_owned(),
+        environment: config.variables.environment().to_vec(),
+        servers: config.servers.clone(),
+        variables: config.variables.clone(),
+        mask: config.mask.clone(),
+        date: || jiff::ZonedDateTime::now().date().to_string(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is under way: model calls and tool calls as futures that end by themselves or by an abort,
 //! and always say how.
 
-use std::{borrow::Cow, collections::VecDeque, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::{FutureExt, StreamExt};
 use inspan_core::{
@@ -26,6 +26,7 @@ use tokio::{sync::watch, task::yield_now, time::Instant};
 
 use crate::{
     tools::{
+        Progress,
         cap::{self, Written},
         open_result,
     },
@@ -201,7 +202,7 @@ pub(crate) fn usage_estimated(
     Usage { input, output: Some(output), estimated: true, ..*counted }
 }
 
-/// Runs one call within its time.
+/// Runs one call within its time, which begins anew with each progress.
 pub(crate) async fn run_tool(
     tool: Arc<dyn Tool>,
     started: ToolStarted,
@@ -214,8 +215,16 @@ pub(crate) async fn run_tool(
     let limit_ms = tool.spec().timeout_ms_max;
     let written = Written::default();
     invocation.shared.insert(written.clone());
+    let progress = Progress::default();
+    invocation.shared.insert(progress.clone());
     let run = AssertUnwindSafe(async { tool.run(invocation).await }).catch_unwind();
-    let timed = tokio::time::timeout(Duration::from_millis(limit_ms), run);
+    let timed = async {
+        tokio::select! {
+            biased;
+            done = run => Some(done),
+            () = progress.ceased(limit_ms) => None,
+        }
+    };
     let is_harmless = started.repeat.is_repeatable();
     // What is done already counts as done.
     let ended = tokio::select! {
@@ -224,10 +233,10 @@ pub(crate) async fn run_tool(
         why = aborted(&mut signal, !is_harmless) => Err(why),
     };
     let (how, result) = match ended {
-        Ok(Ok(Ok(Ok(result)))) => (How::Ok, result),
-        Ok(Ok(Ok(Err(error)))) => (How::Failed, failed(error)),
-        Ok(Ok(Err(_))) => (How::Failed, ToolResult::text("Failed: the tool itself broke down.")),
-        Ok(Err(_)) => (How::TimedOut, with(&words::timed_out(limit_ms), written, &mask).await),
+        Ok(Some(Ok(Ok(result)))) => (How::Ok, result),
+        Ok(Some(Ok(Err(error)))) => (How::Failed, failed(error)),
+        Ok(Some(Err(_))) => (How::Failed, ToolResult::text("Failed: the tool itself broke down.")),
+        Ok(None) => (How::TimedOut, with(&words::timed_out(limit_ms), written, &mask).await),
         Err(Abort::Cancelled) => {
             let text = if is_harmless { words::CANCELLED } else { words::CANCELLED_IN_THE_MIDDLE };
             (How::Cancelled, with(text, written, &mask).await)

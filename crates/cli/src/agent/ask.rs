@@ -1,4 +1,4 @@
-//! The gate of an agent's folder: the tools of which `agent.yaml` says `ask`.
+//! The gate for the tools of which `agent.yaml`, or `mcpServers`, says `ask`.
 
 use std::{collections::BTreeMap, future::ready};
 

@@ -4,7 +4,7 @@
 //! template. What the prompt says is resolved then, once; a session stores it and keeps to it.
 
 mod ask;
-mod program;
+pub(crate) mod program;
 mod prompt;
 mod tool;
 
@@ -23,12 +23,14 @@ use inspan_core::{
     mask::Mask,
     tool::Tool,
 };
+use inspan_mcp::ServerConfig;
 use inspan_providers::Server;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use crate::config::{
-    ConfigError, LimitsPatch, ModelFacts, RawLimits, RawModels, Source, Text, lower_models,
+    Around, ConfigError, LimitsPatch, ModelFacts, RawLimits, RawMcpServers, RawModels, Source,
+    Text, Variables, lower_mcp, lower_models, mcp_secrets,
 };
 
 pub(crate) use ask::Ask;
@@ -44,6 +46,11 @@ const PIECE_BYTES: usize = 1 << 16;
 const BUILT_IN_PROMPT: &str = "\
 You answer questions at a command line. Be brief and exact, and write plain text. You have no \
 tools: when an answer would need files, commands or the network, say so instead of guessing.";
+
+/// The same where the person has servers of tools.
+const BUILT_IN_PROMPT_WITH_TOOLS: &str = "\
+You answer questions at a command line. Be brief and exact, and write plain text. When an answer \
+would need what none of your tools can do, say so instead of guessing.";
 
 /// What runs: a prompt, tools and limits.
 pub(crate) struct Agent {
@@ -61,6 +68,10 @@ pub(crate) struct Agent {
     pub tools: Vec<Arc<dyn Tool>>,
     /// Why a person is asked before each call, by the name of the tool.
     pub asks: BTreeMap<String, String>,
+    /// Its servers of tools.
+    pub mcp: Vec<ServerConfig>,
+    /// Secrets that its servers are given.
+    pub secrets: Vec<String>,
 }
 
 /// What an agent is told of the place where it runs.
@@ -72,6 +83,8 @@ pub(crate) struct Surroundings {
     pub environment: Vec<(OsString, OsString)>,
     /// The servers that are known, whose models can be named.
     pub servers: Vec<Server>,
+    /// The variables that secrets of servers may name.
+    pub variables: Variables,
     /// Takes secrets out of what tools write.
     pub mask: Mask,
     /// Tells the day on which the session began, `2026-11-30`. No finer time: a prompt that moves
@@ -93,7 +106,7 @@ impl Agent {
             ),
             _ => ConfigError::unreadable(&path, error),
         })?;
-        let source = Source::new(path, None);
+        let source = Source::new(path.clone(), None);
         let raw: RawAgent = source.parse(&text)?;
         let folder = folder.canonicalize().map_err(|why| ConfigError::unreadable(folder, why))?;
 
@@ -116,6 +129,15 @@ impl Agent {
             system = prompt::render(&path, &template, name, given)?;
             files.insert(file.value);
         }
+        let with_variables = Source::new(path, Some(&given.variables));
+        let around = Around {
+            source: &with_variables,
+            folder: &folder,
+            environment: &given.environment,
+            must_be_there: true,
+        };
+        let mcp = lower_mcp(raw.mcp_servers, &around)?;
+        let secrets = with_variables.taken_in().into_iter().chain(mcp_secrets(&mcp)).collect();
         Ok(Self {
             reference: AgentRef {
                 name: name.to_owned(),
@@ -128,23 +150,28 @@ impl Agent {
             limits: raw.limits.unwrap_or_default().lower(&source)?,
             tools,
             asks,
+            mcp,
+            secrets,
         })
     }
 
-    /// The agent for runs that name none: a short prompt and no tools.
-    pub(crate) fn built_in() -> Self {
+    /// The agent for runs that name none: a short prompt, and no tools of its own.
+    pub(crate) fn built_in(has_tools: bool) -> Self {
+        let prompt = if has_tools { BUILT_IN_PROMPT_WITH_TOOLS } else { BUILT_IN_PROMPT };
         Self {
             reference: AgentRef {
                 name: "default".to_owned(),
                 path: String::new(),
-                hash: Hash::of(&[BUILT_IN_PROMPT.as_bytes()]),
+                hash: Hash::of(&[prompt.as_bytes()]),
             },
             model: None,
             models: BTreeMap::new(),
-            system: BUILT_IN_PROMPT.to_owned(),
+            system: prompt.to_owned(),
             limits: LimitsPatch::default(),
             tools: Vec::new(),
             asks: BTreeMap::new(),
+            mcp: Vec::new(),
+            secrets: Vec::new(),
         }
     }
 }
@@ -159,6 +186,9 @@ struct RawAgent {
     limits: Option<RawLimits>,
     /// A built-in tool may stand without settings: `echo:`.
     tools: Option<BTreeMap<String, Spanned<Option<RawTool>>>>,
+    /// The name that other programs have for it.
+    #[serde(rename = "mcpServers")]
+    mcp_servers: Option<RawMcpServers>,
 }
 
 /// The hash of everything in the folder that defines the agent: `agent.yaml`, the prompt, and the

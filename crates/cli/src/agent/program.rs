@@ -8,7 +8,7 @@ use std::{
 
 /// The program as it can be started: a name with a slash is a file below `folder`, any other is
 /// looked for on `PATH` of `environment`, then in `folder`. The error says where it is not.
-pub(super) fn find(
+pub(crate) fn find(
     name: &str,
     folder: &Path,
     environment: &[(OsString, OsString)],

@@ -24,6 +24,7 @@ fn given() -> Surroundings {
         workdir: "/work".into(),
         environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
         servers: built_in(&(Arc::new(|_: &str| None) as Lookup)),
+        variables: Variables::load(Vec::new(), Path::new("/nowhere/.env")).unwrap(),
         mask: Mask::default(),
         date: || "2026-11-30".to_owned(),
     }
@@ -382,7 +383,7 @@ fn the_hash_reads_nothing_outside_the_folder() {
 
 #[test]
 fn the_built_in_agent_has_a_prompt_and_no_tools() {
-    let agent = Agent::built_in();
+    let agent = Agent::built_in(false);
     assert_eq!((agent.reference.name.as_str(), agent.reference.path.as_str()), ("default", ""));
     assert_eq!((agent.model, agent.limits), (None, LimitsPatch::default()));
     assert!(agent.tools.is_empty() && agent.system.starts_with("You answer questions"));

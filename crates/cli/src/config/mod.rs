@@ -8,6 +8,7 @@ mod blobs;
 mod error;
 mod figure;
 mod limits;
+mod mcp;
 mod models;
 mod providers;
 mod quirks;
@@ -22,15 +23,17 @@ use std::{
 };
 
 use inspan_core::mask::Mask;
+use inspan_mcp::ServerConfig;
 use inspan_providers::{ProviderError, Server, built_in};
 use inspan_store::S3Place;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 pub(crate) use error::{ConfigError, Place};
 pub(crate) use figure::{Ceiling, Figure, Millis, Positive, Usd};
 pub(crate) use limits::{LimitsPatch, RawLimits};
+pub(crate) use mcp::{Around, RawMcpServers, lower as lower_mcp, secrets as mcp_secrets};
 pub(crate) use models::{ModelFacts, RawModels, lower as lower_models};
 pub(crate) use source::{Scalar, Source, Text, near};
 pub(crate) use variables::Variables;
@@ -55,10 +58,14 @@ pub(crate) struct Config {
     pub blobs: Option<S3Place>,
     /// No other database names what is in that bucket: what none of these sessions names may go.
     pub sweeps_bucket: bool,
+    /// Servers of tools for every agent. The folders of programs are relative to the session's
+    /// working directory.
+    pub mcp: Vec<ServerConfig>,
     /// The environment, and `.env` behind it.
     pub variables: Variables,
     /// Takes every known secret out of a text.
     pub mask: Mask,
+    secrets: Vec<SecretString>,
 }
 
 /// Where the sessions are.
@@ -90,8 +97,16 @@ impl Config {
         let keys = providers::keys(&servers).chain(blobs::keys(blobs.as_ref()));
         let database = raw.database.map(|database| source.text(&database)).transpose()?;
         let password = database.as_deref().and_then(password_in).map(str::to_owned);
+        let around = Around {
+            source: &source,
+            folder: Path::new(""),
+            environment: variables.environment(),
+            must_be_there: false,
+        };
+        let mcp = lower_mcp(raw.mcp_servers, &around)?;
         let secrets = variables.secrets().chain(keys).chain(source.taken_in()).chain(password);
-        let mask = Mask::new(secrets);
+        let secrets: Vec<String> = secrets.chain(mcp_secrets(&mcp)).collect();
+        let mask = Mask::new(secrets.iter().cloned());
         Ok(Self {
             database: database.map(self::database),
             model: raw.model.map(|model| self::model(&model, &source, &servers)).transpose()?,
@@ -100,9 +115,20 @@ impl Config {
             servers,
             blobs,
             sweeps_bucket,
+            mcp,
             mask,
+            secrets: secrets.into_iter().map(SecretString::from).collect(),
             variables,
         })
+    }
+
+    /// [`Config::mask`], which takes out these secrets, too.
+    pub(crate) fn mask_with(&self, more: Vec<String>) -> Mask {
+        if more.is_empty() {
+            return self.mask.clone();
+        }
+        let known = self.secrets.iter().map(|secret| secret.expose_secret().to_owned());
+        Mask::new(known.chain(more))
     }
 }
 
@@ -141,6 +167,9 @@ struct RawConfig {
     models: Option<RawModels>,
     limits: Option<RawLimits>,
     blobs: Option<Spanned<RawBlobs>>,
+    /// The name that other programs have for it.
+    #[serde(rename = "mcpServers")]
+    mcp_servers: Option<RawMcpServers>,
 }
 
 /// Refuses a model without a server. `written` is the model as it stands in the file.

@@ -59,13 +59,14 @@ const SCREEN: Names = &["anstream", "clap", "crossterm", "ratatui"];
 
 #[test]
 fn no_crate_imports_what_its_reason_forbids() {
-    let table: [(&str, Names, &[Names]); 10] = [
+    let table: [(&str, Names, &[Names]); 11] = [
         ("core", &["engine", "evals", "providers", "schema", "store"], &[WORLD]),
         ("engine", &["evals", "providers", "schema", "store"], &[HTTP, SQL, SCREEN]),
         ("evals", &["providers"], &[HTTP, SQL, SCREEN]),
         // With its default features.
-        ("inspan", &["evals", "schema", "testkit"], &[SQL, SCREEN, &["axum", "jsonschema"]]),
+        ("inspan", &["evals", "mcp", "schema", "testkit"], &[SQL, SCREEN, &["axum", "jsonschema"]]),
         ("macros", &["core", "engine", "evals", "providers", "schema", "store"], &[WORLD]),
+        ("mcp", &["evals", "pictures", "providers", "store"], &[SQL, SCREEN]),
         ("pictures", &["engine", "evals", "providers", "schema", "store"], &[HTTP, SQL, SCREEN]),
         ("providers", &["engine", "evals", "schema", "store"], &[SQL, SCREEN]),
         ("schema", &["engine", "evals", "providers", "store"], &[HTTP, SQL, SCREEN, &["tokio"]]),

@@ -10,6 +10,7 @@ mod failures;
 mod first;
 mod kill;
 mod matrix;
+mod mcp;
 mod model;
 mod pictures;
 mod sessions;

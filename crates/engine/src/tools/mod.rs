@@ -10,12 +10,15 @@ pub mod echo;
 pub mod open_result;
 #[cfg(feature = "command")]
 mod process;
+mod progress;
 #[cfg(feature = "command")]
 mod reap;
 
 use std::sync::Arc;
 
 use inspan_core::tool::Tool;
+
+pub use progress::Progress;
 
 /// The names of the tools that are part of Inspan, sorted.
 pub const BUILTIN_NAMES: &[&str] = &["echo"];

@@ -1,0 +1,153 @@
+//! `inspan mcp`: the servers of tools, what they offer and how they are.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use inspan_core::tool::Tool;
+use inspan_mcp::{Grade, Link, Offer, Report, ServerConfig};
+use serde_json::json;
+
+use crate::{
+    args::{McpArgs, McpCommand},
+    config::{Config, near},
+    exit::Failure,
+    home::Home,
+    json::line,
+    out::{BAD, BOLD, DIM, GOOD, NOTE, Out, grouped, styled},
+    setup::{Mcp, mcp_servers},
+};
+
+/// Carries the command out.
+pub(crate) async fn mcp(home: &Home, command: McpCommand) -> Result<u8, Failure> {
+    match command {
+        McpCommand::List(args) => list(home, &args).await,
+        McpCommand::Doctor { name, args } => doctor(home, name.as_deref(), &args).await,
+    }
+}
+
+/// The servers of the configuration and of the agent, as a session in this directory has them.
+fn servers(home: &Home, args: &McpArgs) -> Result<(Vec<ServerConfig>, Out), Failure> {
+    let config = Config::load(&home.folder, home.environment.clone())?;
+    let agent = args.agent.as_deref();
+    let Mcp { servers, mask } = mcp_servers(&config, agent, &home.workdir)?;
+    Ok((servers, Out::new(mask)))
+}
+
+async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
+    let (servers, out) = servers(home, args)?;
+    if servers.is_empty() && !args.json {
+        out.progress("No MCP server is configured: see `mcpServers` in docs/mcp.md.\n");
+        return Ok(0);
+    }
+    for server in &servers {
+        let Offer { tools, asks, notices } =
+            home.mcp.offer(std::slice::from_ref(server), None).await?;
+        if args.json {
+            out.answer(&out.masked(&line(&json!({
+                "server": server.name,
+                "at": place(server),
+                "tools": tools.iter().map(in_json).collect::<Vec<_>>(),
+                "notices": notices,
+            }))));
+            continue;
+        }
+        let head = styled(BOLD, &out.shown(&server.name));
+        out.answer(&format!("{head}  {}\n", styled(DIM, &out.line(&place(server), 80))));
+        for tool in &tools {
+            let spec = tool.spec();
+            let effects: Vec<&str> = spec.effects.names().collect();
+            let effects = if effects.is_empty() { "none".to_owned() } else { effects.join(", ") };
+            let asks = if asks.contains_key(&spec.name) { "; asks" } else { "" };
+            let about = format!("{effects}; {}{asks}", spec.repeat.as_str());
+            out.answer(&format!("  {:40}  {}\n", out.shown(&spec.name), styled(DIM, &about)));
+        }
+        for notice in &notices {
+            out.answer(&format!("  {} {}\n", styled(NOTE, "!"), out.shown(notice)));
+        }
+    }
+    // Two servers may be right each by itself.
+    home.mcp.offer(&servers, None).await?;
+    Ok(0)
+}
+
+fn in_json(tool: &Arc<dyn Tool>) -> serde_json::Value {
+    let spec = tool.spec();
+    json!({
+        "name": spec.name,
+        "description": spec.description,
+        "effects": spec.effects,
+        "repeat": spec.repeat,
+    })
+}
+
+/// How the server is reached, in a line.
+fn place(server: &ServerConfig) -> String {
+    match &server.link {
+        Link::Program(program) => program.argv.join(" "),
+        Link::Http(http) => http.url().to_owned(),
+    }
+}
+
+async fn doctor(home: &Home, name: Option<&str>, args: &McpArgs) -> Result<u8, Failure> {
+    let (mut servers, out) = servers(home, args)?;
+    if let Some(name) = name {
+        let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
+        servers.retain(|server| server.name == name);
+        if servers.is_empty() {
+            let hint = near(name, &names);
+            return Err(Failure::Usage(format!("no MCP server is called `{name}`{hint}")));
+        }
+    }
+    if servers.is_empty() && !args.json {
+        out.progress("No MCP server is configured: see `mcpServers` in docs/mcp.md.\n");
+        return Ok(0);
+    }
+    let reports = join_all(servers.iter().map(|server| home.mcp.examine(server))).await;
+    let is_bad = reports.iter().any(|report| report.grade == Grade::Bad);
+    for report in reports {
+        match args.json {
+            true => out.answer(&out.masked(&line(&report_in_json(&report)))),
+            false => tell(&report, &out),
+        }
+    }
+    Ok(u8::from(is_bad))
+}
+
+fn tell(report: &Report, out: &Out) {
+    let style = match report.grade {
+        Grade::Good => GOOD,
+        Grade::Fair => NOTE,
+        Grade::Bad => BAD,
+    };
+    let grade = styled(style, report.grade.as_str());
+    let name = styled(BOLD, &out.shown(&report.name));
+    match report.grade {
+        Grade::Bad => out.answer(&format!("{name}  {grade}\n")),
+        Grade::Good | Grade::Fair => out.answer(&format!(
+            "{name}  {grade}  {}, revision {}, ready in {} ms, {} tools, about {} tokens \
+             a request\n",
+            out.line(&report.title, 60),
+            out.shown(&report.revision),
+            grouped(report.start_ms),
+            report.tools.len(),
+            grouped(report.tokens),
+        )),
+    }
+    for fault in &report.faults {
+        out.answer(&format!("  {} {}\n", styled(style, "!"), out.shown(fault)));
+    }
+}
+
+fn report_in_json(report: &Report) -> serde_json::Value {
+    let tool = |(name, effects): &(String, String)| json!({ "name": name, "effects": effects });
+    json!({
+        "server": report.name,
+        "grade": report.grade.as_str(),
+        "title": report.title,
+        "revision": report.revision,
+        "start_ms": report.start_ms,
+        "tools": report.tools.iter().map(tool).collect::<Vec<_>>(),
+        "tokens": report.tokens,
+        "faults": report.faults,
+    })
+}

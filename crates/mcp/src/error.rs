@@ -1,0 +1,27 @@
+//! What keeps servers from being used at all.
+
+/// Why the tools of the servers can't be offered, or a server can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum McpError {
+    /// Two tools would have the same name for the model.
+    #[error(
+        "the tools `{first}` and `{second}` of MCP servers would both be called `{name}`: exclude \
+         one of them, or call one of the servers otherwise"
+    )]
+    NameTwice {
+        /// The name.
+        name: String,
+        /// The one, as SERVER/TOOL.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// The server can't be started, reached or understood.
+    #[error("the MCP server `{server}` can't be used: {why}")]
+    Unusable {
+        /// Its name.
+        server: String,
+        /// What happened, with the last words of a program.
+        why: String,
+    },
+}

@@ -1,0 +1,32 @@
+//! Tools from anywhere: Model Context Protocol.
+//!
+//! [`Servers`] keeps the servers that a process has to do with: it starts each of them at its first
+//! use, talks to it in the revision that it knows, starts it again when it ended, and closes all of
+//! them in order. [`Servers::offer`] gives their tools as ordinary [`inspan_core::tool::Tool`]s,
+//! mostly from a catalogue that was kept, without starting anything.
+//!
+//! The wire types are those of `rmcp` and stay in here. Whether a call may run at all is the gates'
+//! business, and how long, the driver's. Nothing here reads the environment.
+
+mod call;
+mod catalogue;
+mod child;
+mod config;
+mod connection;
+mod content;
+mod error;
+mod examine;
+mod http;
+mod kept;
+mod launch;
+mod leftovers;
+mod server;
+mod servers;
+mod tool;
+
+pub use config::{Declared, HttpLink, Link, ProgramLink, Protocol, ServerConfig};
+pub use content::Pictures;
+pub use error::McpError;
+pub use examine::{Grade, Report};
+pub use launch::launch;
+pub use servers::{Offer, Options, Servers, Timeouts};

@@ -1,0 +1,204 @@
+//! One server for the time of this process: started when it is needed, and again when it ended.
+
+use std::{
+    sync::{Arc, Mutex as Lock, PoisonError},
+    time::Duration,
+};
+
+use inspan_core::hash::Hash;
+use inspan_engine::tools::Progress;
+use serde_json::{Map, Value};
+use tokio::{sync::Mutex, time::timeout};
+
+use crate::{
+    call::NoAnswer, catalogue::Catalogue, child::Closed, config::ServerConfig,
+    connection::Connection, kept::Kept, servers::Place,
+};
+
+/// Time for the whole list of a server's tools, in milliseconds.
+const LIST_MS_MAX: u64 = 30_000;
+/// Pages of that list.
+const PAGES_MAX: usize = 200;
+
+pub(crate) struct Server {
+    config: ServerConfig,
+    fingerprint: Hash,
+    place: Arc<Place>,
+    live: Mutex<Live>,
+    kept: Lock<Option<Arc<Kept>>>,
+}
+
+#[derive(Default)]
+struct Live {
+    connection: Option<Arc<Connection>>,
+    /// Whether this process has asked for the list.
+    is_listed: bool,
+}
+
+/// A call of a tool.
+pub(crate) struct Call<'a> {
+    /// The name that the server knows.
+    pub tool: &'a str,
+    /// Its arguments.
+    pub arguments: &'a Map<String, Value>,
+    /// Its idempotency key, for a tool that takes one.
+    pub key: Option<&'a str>,
+    /// Where its progress is told.
+    pub progress: Option<Progress>,
+    /// Whether a second run does no harm.
+    pub may_repeat: bool,
+}
+
+impl Server {
+    pub(crate) fn new(config: ServerConfig, place: Arc<Place>) -> Self {
+        let unknown = Self::unknown(config, place);
+        let cache = unknown.place.cache.as_ref();
+        let kept = cache.and_then(|folder| Kept::read(folder, &unknown.fingerprint));
+        Self { kept: Lock::new(kept.map(Arc::new)), ..unknown }
+    }
+
+    /// The same of which nothing is known; what is found out is kept.
+    pub(crate) fn unknown(config: ServerConfig, place: Arc<Place>) -> Self {
+        let fingerprint = config.fingerprint();
+        Self { config, fingerprint, place, live: Mutex::default(), kept: Lock::default() }
+    }
+
+    /// What it offers, as far as it is known; else it is started and asked.
+    ///
+    /// # Errors
+    /// Why it can't be used.
+    pub(crate) async fn catalogue(&self) -> Result<Arc<Kept>, String> {
+        if let Some(kept) = self.kept() {
+            return Ok(kept);
+        }
+        self.connection().await?;
+        self.kept().ok_or_else(|| "it offers no list of tools".to_owned())
+    }
+
+    /// Calls a tool. A call that may be repeated is tried once more when the connection was lost.
+    ///
+    /// # Errors
+    /// What went wrong, in words for the model.
+    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Value, String> {
+        let name = &self.config.name;
+        let mut may_repeat = call.may_repeat;
+        loop {
+            let connection = self.connection().await;
+            let connection = connection
+                .map_err(|why| format!("the MCP server `{name}` can't be used: {why}"))?;
+            if let Some(progress) = &call.progress {
+                // The time that the start took is not the call's.
+                progress.made();
+            }
+            let arguments = call.arguments.clone();
+            let progress = call.progress.clone();
+            match connection.call_tool(call.tool, arguments, call.key, progress).await {
+                Ok(result) => return Ok(result),
+                Err(NoAnswer::Refused(why)) => {
+                    return Err(format!("the MCP server `{name}` refused the call: {why}"));
+                }
+                Err(NoAnswer::Lost(why)) => {
+                    let words = connection.last_words().await;
+                    self.forget(&connection).await;
+                    if std::mem::take(&mut may_repeat) {
+                        continue;
+                    }
+                    let doubt = match call.may_repeat {
+                        true => "",
+                        false => ". Whether it was done is not known: look before you try again",
+                    };
+                    return Err(format!(
+                        "the MCP server `{name}` was lost in the middle of the call: \
+                         {why}{words}{doubt}"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// The connection, which is made where there is none any more.
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, String> {
+        let mut live = self.live.lock().await;
+        if let Some(connection) = live.connection.as_ref().filter(|live| !live.has_ended()) {
+            return Ok(connection.clone());
+        }
+        live.connection = None;
+        let known = self.kept().map(|kept| kept.era);
+        let connection = Arc::new(Connection::open(&self.config, &self.place, known).await?);
+        if !live.is_listed {
+            match list(&connection).await {
+                Ok(catalogue) => {
+                    live.is_listed = true;
+                    self.keep(Kept { era: connection.era, catalogue });
+                }
+                // What is kept may still be right.
+                Err(_) if known.is_some() => {}
+                Err(why) => {
+                    let words = connection.last_words().await;
+                    return Err(why + &words);
+                }
+            }
+        }
+        live.connection = Some(connection.clone());
+        Ok(connection)
+    }
+
+    /// Gives a connection up that is lost.
+    async fn forget(&self, lost: &Arc<Connection>) {
+        let mut live = self.live.lock().await;
+        if live.connection.as_ref().is_some_and(|connection| Arc::ptr_eq(connection, lost)) {
+            live.connection = None;
+        }
+    }
+
+    /// Ends it in order, if it runs. Gives how a program took it.
+    pub(crate) async fn close(&self) -> Option<Closed> {
+        let connection = self.live.lock().await.connection.take()?;
+        connection.close().await
+    }
+
+    fn kept(&self) -> Option<Arc<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn keep(&self, kept: Kept) {
+        let before = self.kept();
+        if before.as_deref() == Some(&kept) {
+            return;
+        }
+        if let Some(folder) = &self.place.cache {
+            // Without it the server is started and asked the next time.
+            let _ = kept.write(folder, &self.fingerprint);
+        }
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(kept));
+    }
+}
+
+/// Reads the whole list of tools.
+async fn list(connection: &Connection) -> Result<Catalogue, String> {
+    let mut catalogue = Catalogue::default();
+    if !connection.has_tools {
+        return Ok(catalogue);
+    }
+    let pages = async {
+        let mut cursor = None;
+        for _ in 0..PAGES_MAX {
+            let page =
+                connection.list_tools(cursor.clone()).await.map_err(|error| match error {
+                    NoAnswer::Refused(why) => format!("it refused to list its tools: {why}"),
+                    NoAnswer::Lost(why) => format!("it was lost while it listed its tools: {why}"),
+                })?;
+            let has_room = catalogue.take(&page)?;
+            let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            if !has_room || next.is_none() || next == cursor {
+                break;
+            }
+            cursor = next;
+        }
+        Ok(())
+    };
+    match timeout(Duration::from_millis(LIST_MS_MAX), pages).await {
+        Ok(done) => done.map(|()| catalogue),
+        Err(_) => Err(format!("it did not list its tools in {} s", LIST_MS_MAX / 1000)),
+    }
+}
