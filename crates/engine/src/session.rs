@@ -300,19 +300,35 @@ impl Session {
     }
 }
 
-/// Refuses a log whose last entries are gone: nothing could be appended to it.
+/// Refuses a log that does not end where its store says: nothing could be appended to it.
 async fn check_end(store: &dyn Store, id: &SessionId, state: &State) -> Result<(), StoreError> {
     let rows = store.sessions(&SessionFilter::prefix(id.as_str(), 1)).await?;
-    match rows.iter().find(|row| row.id == *id) {
-        Some(row) if row.head_seq != state.head.seq => Err(StoreError::Damaged {
-            what: format!("session {id}"),
-            why: format!(
-                "its last entries are missing: {} were written, {} are there",
-                row.head_seq, state.head.seq
-            ),
-        }),
-        _ => Ok(()),
+    let Some(row) = rows.into_iter().find(|row| row.id == *id) else { return Ok(()) };
+    let (written, head) = (row.head_seq, state.head);
+    if written > head.seq {
+        let why =
+            format!("its last entries are missing: {written} were written, {} are there", head.seq);
+        return Err(cant_go_on(id, &why, head.seq));
     }
+    if written < head.seq {
+        let why = format!("its row in the table says {written} entries, {} are there", head.seq);
+        return Err(cant_go_on(id, &why, head.seq));
+    }
+    if row.head_hash != head.hash {
+        let why = format!("entry {} is not the one that was written last", head.seq);
+        return Err(cant_go_on(id, &why, head.seq.saturating_sub(1)));
+    }
+    Ok(())
+}
+
+/// The log of a session is damaged in a way that nothing can be appended to, and whole up to entry
+/// `whole`.
+fn cant_go_on(id: &SessionId, why: &str, whole: u64) -> StoreError {
+    let how = match whole {
+        0 => "no entry before that can be gone on from".to_owned(),
+        whole => format!("`inspan fork {id} --at {whole}` goes on from entry {whole}"),
+    };
+    StoreError::Damaged { what: format!("session {id}"), why: format!("{why}; {how}") }
 }
 
 /// The whole log of a session.
@@ -395,10 +411,8 @@ impl Folded {
             let entries: Vec<Entry> = store.read(id, state.head.seq, ENTRIES_READ_MAX).await?;
             for entry in entries.iter().take_while(|entry| entry.seq <= seq) {
                 if entry.seq != state.head.seq + 1 {
-                    return Err(StoreError::Damaged {
-                        what: format!("session {id}"),
-                        why: format!("entry {} is missing", state.head.seq + 1),
-                    });
+                    let why = format!("entry {} is missing", state.head.seq + 1);
+                    return Err(cant_go_on(id, &why, state.head.seq));
                 }
                 see(state, entry);
                 state.apply(entry);
@@ -414,7 +428,9 @@ impl Folded {
 /// The state of the last snapshot, if this build can read it and it is one of this log; else the
 /// one before the first entry.
 async fn latest(store: &dyn Store, id: &SessionId) -> Result<Folded, StoreError> {
-    let Some(Snapshot { seq, version, bytes }) = store.snapshot(id).await? else {
+    // A snapshot that can't be read is none: the log is read in its place, and says what is wrong.
+    let kept = store.snapshot(id).await.ok().flatten();
+    let Some(Snapshot { seq, version, bytes }) = kept else {
         return Ok(Folded::default());
     };
     let before = seq.saturating_sub(1);

@@ -39,6 +39,11 @@ pub(super) const FOUND_SESSIONS_END: &str = " AS tsquery))";
 
 pub(super) const FORGET_TEXTS: [&str; 1] = ["DELETE FROM words WHERE session_id = $1"];
 
+/// The second in which the database was made.
+pub(super) const MADE_S: &str = "
+    SELECT CAST(FLOOR(EXTRACT(EPOCH FROM installed_on)) AS BIGINT)
+    FROM _sqlx_migrations WHERE version = 1";
+
 const NOBODY_HOLDS: &str = concat!(
     " AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.session_id = sessions.id
         AND c.until_ms BETWEEN ",

@@ -105,8 +105,8 @@ impl Log {
         after: u64,
         count_max: usize,
     ) -> Result<Vec<Entry>, StoreError> {
-        let page = read!(&self, |reader| lineage::read(&mut reader, &session, after, count_max))?;
-        page.ok_or(StoreError::NoSession(session))
+        let page = read!(&self, |reader| lineage::read(&mut reader, &session, after, count_max));
+        page.map_err(|error| of_session(&session, error))?.ok_or(StoreError::NoSession(session))
     }
 
     pub(crate) async fn sessions(
@@ -140,7 +140,22 @@ impl Log {
         read!(&self, |reader| rows::unreferenced(&mut reader, &hashes))
     }
 
+    pub(crate) async fn made_ms(self) -> Result<Option<i64>, StoreError> {
+        read!(&self, |reader| rows::made_ms(&mut reader))
+    }
+
     pub(crate) async fn check(self, session: SessionId) -> Result<Vec<Wrong>, StoreError> {
-        read!(&self, |reader| check::check(&mut reader, &session))
+        let wrong = read!(&self, |reader| check::check(&mut reader, &session));
+        wrong.map_err(|error| of_session(&session, error))
+    }
+}
+
+/// Damage in what is read of one session is that session's.
+fn of_session(session: &SessionId, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Damaged { what, why } => {
+            StoreError::Damaged { what: format!("session {session} in {what}"), why }
+        }
+        other => other,
     }
 }

@@ -34,6 +34,10 @@ pub(super) const FORGET_TEXTS: [&str; 2] = [
     "DELETE FROM texts WHERE session_id = $1",
 ];
 
+/// The second in which the database was made.
+pub(super) const MADE_S: &str =
+    "SELECT CAST(strftime('%s', installed_on) AS INTEGER) FROM _sqlx_migrations WHERE version = 1";
+
 /// The locks on files say who holds a session.
 pub(super) fn nobody_holds(_sql: &mut QueryBuilder<Database>) {}
 

@@ -42,7 +42,13 @@ pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
             why: "another process has kept it locked for too long: try again".into(),
         },
         _ => match error {
-            sqlx::Error::ColumnDecode { .. } => damaged(path, &said),
+            sqlx::Error::ColumnDecode { index, source } => StoreError::Damaged {
+                why: format!(
+                    "{index} in a row of it can't be read ({source}): `inspan verify ID` says which \
+                     entries are as they were written"
+                ),
+                what,
+            },
             sqlx::Error::PoolClosed => StoreError::Other { what, why: crate::CLOSED.into() },
             _ => StoreError::Other { what, why: said },
         },
