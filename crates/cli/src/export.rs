@@ -1,11 +1,7 @@
 //! `inspan export` and `inspan import`: a session's whole log as JSON lines, from one database to
 //! another.
 
-use std::{
-    fs::{self, File},
-    io::{Read, Write},
-    path::Path,
-};
+use std::{fs, io::Read, path::Path};
 
 use inspan_core::{Entry, Event, event::Head, store::SessionId};
 use inspan_engine::session::log;
@@ -16,6 +12,7 @@ use crate::{
     home::{Home, session_of},
     out::{DIM, Out, counted, styled},
     verify::first_changed,
+    whole::WholeFile,
 };
 
 /// The form of the lines after the header, each an entry.
@@ -60,9 +57,10 @@ pub(crate) async fn export(
         text.push('\n');
     }
     match file {
-        None => out.answer(&text),
+        None => out.bytes(text.as_bytes())?,
         Some(path) => {
-            write_whole(path, &text).map_err(|why| Failure::File {
+            let written = WholeFile::begin(path).and_then(|file| file.finish(text.as_bytes()));
+            written.map_err(|why| Failure::File {
                 what: format!("the export {}", path.display()),
                 why,
             })?;
@@ -72,26 +70,14 @@ pub(crate) async fn export(
             out.progress(&format!("{}\n", styled(DIM, &told)));
         }
     }
-    Ok(0)
-}
-
-/// Takes its place only when it is whole and on the disk. Only its owner can read it: a log holds
-/// what was said.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let mut options = File::options();
-    options.create(true).truncate(true).write(true).mode(0o600);
-    let written = options
-        .open(&beside)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // Half an export is none; if it can't be removed, that adds nothing to the error.
-        let _ = fs::remove_file(&beside);
+    match first_changed(&entries) {
+        Some(changed) if !masked => Err(Failure::Verify(format!(
+            "session {id}: entry {} is not what was written after entry {}; the export is the log \
+             as it is, and `inspan import` takes no such log",
+            changed.entry, changed.after
+        ))),
+        _ => Ok(0),
     }
-    written
 }
 
 /// Takes a session from a file, or from standard input, into this database.
@@ -108,7 +94,7 @@ pub(crate) async fn import(home: &Home, file: &Path) -> Result<u8, Failure> {
     drop(claim);
     let told = counted(count, "entry", "entries");
     out.progress(&format!("{}\n", styled(DIM, &format!("{told} of session {}", header.session))));
-    out.answer(&format!("{}\n", header.session));
+    out.answer(&format!("{}\n", header.session))?;
     Ok(0)
 }
 

@@ -36,18 +36,18 @@ pub(crate) async fn search(
         // Masked before it is cut: half a secret is none that a mask knows.
         let shown = snippet(&out.shown(&text), &words);
         if as_json {
-            out.answer(&line(&json!({
+            out.json(&line(&json!({
                 "session": found.session,
                 "seq": entry.seq,
                 "at_ms": entry.at_ms,
                 "kind": entry.event.kind(),
                 "snippet": shown,
-            })));
+            })))?;
             continue;
         }
         let place = format!("{} {:>5}", found.session, entry.seq);
         let at = styled(DIM, &minute(entry.at_ms));
-        out.answer(&format!("{}  {at}  {:6}  {shown}\n", styled(BOLD, &place), who(&entry.event)));
+        out.answer(&format!("{}  {at}  {:6}  {shown}\n", styled(BOLD, &place), who(&entry.event)))?;
     }
     Ok(0)
 }

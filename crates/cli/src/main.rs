@@ -27,6 +27,7 @@ mod setup;
 mod show;
 mod sweep;
 mod verify;
+mod whole;
 mod worker;
 
 use std::{backtrace::Backtrace, panic::PanicHookInfo, process::ExitCode};
@@ -96,7 +97,8 @@ fn fail(failure: &Failure, as_json: bool, mask: Mask) -> ExitCode {
     let out = Out::new(mask);
     let text = out.shown(&failure.to_string());
     if as_json {
-        out.answer(&json::error(&text, failure.code()));
+        // The failure may be that nothing can be written there.
+        let _ = out.json(&json::error(&text, failure.code()));
     }
     out.progress(&format!("{} {text}\n", styled(BAD, "error:")));
     exit(failure.code())
@@ -105,11 +107,12 @@ fn fail(failure: &Failure, as_json: bool, mask: Mask) -> ExitCode {
 /// Help, the version, or what is wrong with the command line, which may quote a secret of it.
 fn not_understood(error: &clap::Error) -> ExitCode {
     let out = Out::new(mask_at_hand());
-    match error.use_stderr() {
-        true => out.progress(&out.shown(&error.render().to_string())),
-        false => out.answer(&error.render().ansi().to_string()),
+    if error.use_stderr() {
+        out.progress(&out.shown(&error.render().to_string()));
+        return exit(u8::try_from(error.exit_code()).unwrap_or(2));
     }
-    exit(u8::try_from(error.exit_code()).unwrap_or(2))
+    let written = out.answer(&error.render().ansi().to_string());
+    written.map_or_else(|failure| fail(&failure, false, Mask::default()), |()| exit(0))
 }
 
 /// Tells of a fault of Inspan itself. What it says may hold anything, so it is masked, too.

@@ -1,8 +1,6 @@
 //! `inspan run` and `inspan resume`: drives one turn and shows it.
 
 use std::{
-    fs::File,
-    io::Write,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -36,6 +34,7 @@ use crate::{
     person::Person,
     progress::{Progress, summary},
     setup::{Prepared, prepare},
+    whole::WholeFile,
 };
 
 /// Sessions looked through for one that was interrupted.
@@ -47,7 +46,7 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
     let pictures = pictures(&args.image)?;
     let config = Config::load(&home.folder, home.environment.clone())?;
     let store = home.store().await?;
-    let record = args.drive.record.as_deref().map(Record::beside).transpose()?;
+    let record = args.drive.record.as_deref().map(Record::begin).transpose()?;
     let out = Out::new(config.mask.clone());
 
     let before = match &args.session {
@@ -81,7 +80,7 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
 pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure> {
     let config = Config::load(&home.folder, home.environment.clone())?;
     let store = home.store().await?;
-    let record = args.drive.record.as_deref().map(Record::beside).transpose()?;
+    let record = args.drive.record.as_deref().map(Record::begin).transpose()?;
     let out = Out::new(config.mask.clone());
 
     let candidates = match &args.id {
@@ -160,21 +159,17 @@ pub(crate) fn new_id() -> Result<SessionId, Failure> {
     SessionId::try_from(Uuid::now_v7().to_string()).map_err(Failure::Usage)
 }
 
-/// A recording that takes its place only when it is whole: until then, what was there stays.
+/// A recording.
 struct Record {
     path: PathBuf,
-    beside: PathBuf,
-    file: File,
+    file: WholeFile,
 }
 
 impl Record {
     /// Begins before the run, so that a place that can't be written is told at once.
-    fn beside(path: &Path) -> Result<Self, Failure> {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".part");
-        let beside = PathBuf::from(beside);
-        match File::create(&beside) {
-            Ok(file) => Ok(Self { path: path.to_owned(), beside, file }),
+    fn begin(path: &Path) -> Result<Self, Failure> {
+        match WholeFile::begin(path) {
+            Ok(file) => Ok(Self { path: path.to_owned(), file }),
             Err(why) => Err(Failure::Usage(format!(
                 "the recording {} can't be written: {why}",
                 path.display()
@@ -182,23 +177,13 @@ impl Record {
         }
     }
 
-    fn write(mut self, entries: &[Entry], out: &Out) -> Result<(), Failure> {
+    fn write(self, entries: &[Entry], out: &Out) -> Result<(), Failure> {
         let lines: String =
             entries.iter().map(|entry| out.masked(&entry.to_line()).into_owned() + "\n").collect();
-        self.file
-            .write_all(lines.as_bytes())
-            .and_then(|()| std::fs::rename(&self.beside, &self.path))
-            .map_err(|why| Failure::File {
-                what: format!("the recording {}", self.path.display()),
-                why,
-            })
-    }
-}
-
-impl Drop for Record {
-    fn drop(&mut self) {
-        // It is not there any more when it was written.
-        let _ = std::fs::remove_file(&self.beside);
+        self.file.finish(lines.as_bytes()).map_err(|why| Failure::File {
+            what: format!("the recording {}", self.path.display()),
+            why,
+        })
     }
 }
 
@@ -263,11 +248,13 @@ impl Turn<'_> {
         prompt: Option<Vec<Content>>,
     ) -> Result<u8, Failure> {
         let id = session.id().to_string();
-        if self.args.json {
-            self.out.answer(&json::session(&id));
-        }
+        // The turn goes on where its answer can't be written: it is in the log.
+        let written = match self.args.json {
+            true => self.out.json(&json::session(&id)),
+            false => Ok(()),
+        };
         self.out.progress(&format!("{}\n", styled(DIM, &format!("session {id}"))));
-        let followed = self.follow(&session, &mut ended, before, prompt).await;
+        let followed = self.follow(&session, &mut ended, before, (prompt, written)).await;
         if let Some(record) = self.record.take() {
             let entries = log_of(&*self.setup.store, session.id()).await?;
             record.write(&entries, self.out)?;
@@ -289,7 +276,7 @@ impl Turn<'_> {
         session: &Session,
         ended: &mut inspan_engine::session::Ended,
         before: Before,
-        prompt: Option<Vec<Content>>,
+        (prompt, mut written): (Option<Vec<Content>>, Result<(), Failure>),
     ) -> Result<(u8, String), Failure> {
         let Before { folded, mut seen } = before;
         let mut state = folded.state;
@@ -345,7 +332,7 @@ impl Turn<'_> {
                     seen.take(&entry);
                     if self.args.json {
                         let lines = deltas.rest() + &json::entry(&entry);
-                        self.out.answer(&self.out.masked(&lines));
+                        written = written.and(self.out.json(&lines));
                     }
                     progress.entry(&entry, &state, self.out);
                     match &entry.event {
@@ -361,15 +348,17 @@ impl Turn<'_> {
                         let on_terminal =
                             self.out.answer_is_terminal && progress.has_streamed(&state.answer);
                         let id = session.id().as_str();
-                        let code =
-                            seen.give(id, end, &state.answer, self.args, self.out, on_terminal)?;
+                        let given =
+                            seen.give(id, end, &state.answer, self.args, self.out, on_terminal);
+                        let code = written.and(given)?;
                         let line =
                             summary(end.stop, progress.news(&end.detail), &seen.spending, self.out);
                         return Ok((code, self.last_lines(&state, session, end.stop, &line)));
                     }
                 }
                 Some(Update::Delta { part, delta }) if self.args.json => {
-                    self.out.answer(&self.out.masked(&deltas.push(part, &delta, self.out)));
+                    let lines = deltas.push(part, &delta, self.out);
+                    written = written.and(self.out.json(&lines));
                 }
                 Some(Update::Delta { delta, .. }) => progress.delta(&delta, self.out),
                 None => return Err(gone(ended).await),

@@ -23,7 +23,7 @@ pub(crate) async fn list(home: &Home, args: &SessionsArgs) -> Result<u8, Failure
     let filter = filter(home, args)?;
     let rows = home.store().await?.sessions(&filter).await?;
     if args.json {
-        rows.iter().for_each(|row| out.answer(&out.masked(&in_json(row))));
+        rows.iter().try_for_each(|row| out.json(&in_json(row)))?;
         return Ok(0);
     }
     if rows.is_empty() && filter != SessionFilter::all(args.count_max) {
@@ -38,7 +38,7 @@ pub(crate) async fn list(home: &Home, args: &SessionsArgs) -> Result<u8, Failure
         "{:36}  {:16}  {:>5}  {:>9}  {:9}  TITLE",
         "SESSION", "CHANGED", "TURNS", "TOKENS", "STOP"
     );
-    out.answer(&format!("{}\n", styled(BOLD, &head)));
+    out.answer(&format!("{}\n", styled(BOLD, &head)))?;
     for row in &rows {
         let mut title = out.line(&title(&row.title), 60);
         if let Some((parent, seq)) = &row.parent {
@@ -51,7 +51,7 @@ pub(crate) async fn list(home: &Home, args: &SessionsArgs) -> Result<u8, Failure
             row.turns,
             grouped(row.tokens),
             row.stop.as_deref().unwrap_or("open"),
-        ));
+        ))?;
     }
     Ok(0)
 }
