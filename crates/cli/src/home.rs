@@ -18,6 +18,7 @@ use tokio::sync::OnceCell;
 use crate::{
     config::{Config, Database, env_file_mask},
     exit::Failure,
+    out::{NOTE, Out, styled},
 };
 
 /// How long the end of a command waits for the store.
@@ -122,7 +123,7 @@ impl Home {
     }
 
     /// Closes the store at the end of a command, so that all of it is in its one file. What takes
-    /// too long is given up: it is durable without that.
+    /// too long is given up: it is durable without that. What the store has to tell is told then.
     pub(crate) async fn close(&self) {
         let close = async {
             match self.store.get() {
@@ -132,6 +133,11 @@ impl Home {
             }
         };
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, close).await;
+        if let Some(Opened::Sqlite(store)) = self.store.get()
+            && let Some(notice) = store.notice()
+        {
+            Out::new(Mask::default()).progress(&format!("  {} {notice}\n", styled(NOTE, "!")));
+        }
     }
 }
 

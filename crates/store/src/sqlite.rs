@@ -79,6 +79,12 @@ impl Sqlite {
         Ok(Self { log: Log { place, writer, readers }, running })
     }
 
+    /// What a person should be told of this database, once: that a part of it is damaged which the
+    /// logs do without, and that it was made anew.
+    pub fn notice(&self) -> Option<&'static str> {
+        self.log.place.notice()
+    }
+
     /// Writes what has queued and closes the database. Later calls fail.
     pub async fn close(&self) {
         self.log.readers.close().await;

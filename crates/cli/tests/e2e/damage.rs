@@ -48,7 +48,7 @@ fn a_log_that_cant_go_on_says_from_where_it_can() {
             10,
         ),
         (
-            "UPDATE sessions SET head_hash = replace(head_hash, 'a', 'b')",
+            "UPDATE sessions SET head_hash = substr(head_hash, 2) || substr(head_hash, 1, 1)",
             "entry 11 is not the one that was written last",
             10,
         ),
@@ -75,4 +75,58 @@ fn a_log_that_cant_go_on_says_from_where_it_can() {
         assert_eq!(forked.code, 0, "{}", forked.err);
         world.goes_on(forked.out.trim());
     }
+}
+
+/// The words that a search looks through are made from the log: where they are damaged, the log goes
+/// on without them, and they are made anew.
+#[test]
+fn damaged_words_keep_nothing_from_the_log() {
+    let damaged = "  ! the words that `inspan search` looks through are damaged: nothing of the \
+                   log is lost, and they are made anew when Inspan is started next\n";
+    let anew = "  ! the words that `inspan search` looks through were damaged, and have been made \
+                anew\n";
+    for damage in [
+        "DROP TABLE texts",
+        "DROP TABLE words",
+        "DELETE FROM words_data",
+        "UPDATE words_data SET block = x'00ff'",
+        "INSERT INTO texts (session_id, seq) SELECT id, 14 FROM sessions",
+    ] {
+        let (world, _server, id) = with_a_session();
+        sql(&world, damage);
+        let ran = world.run("go on about parrots", &["--session", &id]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, "Fine.\n"), "{damage}: {}", ran.err);
+        assert!(ran.err.ends_with(damaged), "{damage}: {}", ran.err);
+        let found = world.inspan(&["search", "parrots"]);
+        assert_eq!((found.code, found.err.as_str()), (0, anew), "{damage}");
+        assert_eq!(found.out.lines().count(), 1, "{damage}");
+        let found = world.inspan(&["search", "hello"]);
+        assert_eq!((found.code, found.err.as_str()), (0, ""), "{damage}");
+        assert_eq!(found.out.lines().count(), 1, "{damage}");
+        assert_eq!(world.inspan(&["verify", &id]).code, 0, "{damage}");
+        let removed = world.inspan(&["remove", "--yes", &id]);
+        assert_eq!(removed.code, 0, "{damage}: {}", removed.err);
+    }
+}
+
+/// A search that meets the damage first says so, and the next one finds again; what can't be made
+/// anew stays away, and still stops nothing else.
+#[test]
+fn damaged_words_are_told_by_a_search() {
+    let (world, _server, id) = with_a_session();
+    sql(&world, "DROP TABLE words");
+    let found = world.inspan(&["search", "hello"]);
+    let told = "error: WORLD/home/sessions.db: the words that a search looks through are damaged: \
+                it is made anew when Inspan is started next: try again\n";
+    let told = told.replace("it is made", "they are made");
+    assert_eq!((found.code, world.plain(&found.err)), (1, told));
+    let found = world.inspan(&["search", "hello"]);
+    assert_eq!((found.code, found.out.lines().count()), (0, 1), "{}", found.err);
+
+    sql(&world, "DROP TABLE words_config");
+    world.goes_on(&id);
+    world.goes_on(&id);
+    assert_eq!(world.inspan(&["search", "hello"]).code, 1);
+    let removed = world.inspan(&["remove", "--yes", &id]);
+    assert_eq!(removed.code, 0, "{}", removed.err);
 }

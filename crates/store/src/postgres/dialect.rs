@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use inspan_core::store::SessionId;
+use inspan_core::store::{SessionId, StoreError};
 use sqlx::QueryBuilder;
 
 pub(super) use sqlx::postgres::{
@@ -81,6 +81,32 @@ pub(super) async fn keep_texts(
 /// Whether the connection is of no use any more.
 pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     fault::is_lost(error)
+}
+
+/// Whether an error can be damage in what is made of entries: a broken index, a
+/// table that is gone, a row that is there already.
+pub(super) fn is_damage(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|said| said.code()).unwrap_or_default();
+    ["XX001", "XX002", "42P01", "42703", "23505"].contains(&&*code)
+}
+
+/// What was left out of the words is not found; whoever repairs the database makes them anew.
+pub(super) async fn mark_words(_connection: &mut Connection) -> sqlx::Result<()> {
+    Ok(())
+}
+
+/// What is damaged stays: a statement that fails would end the transaction.
+pub(super) async fn forget_damaged(
+    _connection: &mut Connection,
+    _sql: &'static str,
+    _session: &SessionId,
+) -> sqlx::Result<()> {
+    Ok(())
+}
+
+/// A search fails as everything else does.
+pub(super) async fn search_fault(_place: &Place, _error: &sqlx::Error) -> Option<StoreError> {
+    None
 }
 
 /// Whether it is no use to try the parts of a group of `count` alone.

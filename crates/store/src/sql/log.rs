@@ -12,7 +12,7 @@ use inspan_core::{
 
 use super::{
     check,
-    dialect::{Place, Pool},
+    dialect::{self, Connection, Place, Pool},
     lineage, lists,
     rows::{self, Known},
     texts,
@@ -113,7 +113,10 @@ impl Log {
         self,
         filter: SessionFilter,
     ) -> Result<Vec<SessionRow>, StoreError> {
-        read!(&self, |reader| lists::list(&mut reader, &filter))
+        match filter.words {
+            None => read!(&self, |reader| lists::list(&mut reader, &filter)),
+            Some(_) => self.search_in(async |reader| lists::list(reader, &filter).await).await,
+        }
     }
 
     pub(crate) async fn due(
@@ -129,7 +132,22 @@ impl Log {
         words: String,
         count_max: usize,
     ) -> Result<Vec<Found>, StoreError> {
-        read!(&self, |reader| texts::search(&mut reader, &words, count_max))
+        self.search_in(async |reader| texts::search(reader, &words, count_max).await).await
+    }
+
+    /// Asks a question that looks through the words.
+    async fn search_in<T>(
+        &self,
+        question: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
+    ) -> Result<T, StoreError> {
+        let mut reader = self.readers.acquire().await.map_err(|error| self.place.fault(&error))?;
+        match question(&mut reader).await {
+            Ok(found) => Ok(found),
+            Err(error) => Err(match dialect::search_fault(&self.place, &error).await {
+                Some(fault) => fault,
+                None => self.place.fault(&error),
+            }),
+        }
     }
 
     pub(crate) async fn snapshot(self, session: SessionId) -> Result<Option<Snapshot>, StoreError> {

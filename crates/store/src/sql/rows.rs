@@ -12,7 +12,8 @@ use sqlx::{FromRow, QueryBuilder, Row};
 
 use super::{
     dialect::{self, Connection, QueryResult, RawRow},
-    lineage, texts,
+    lineage,
+    texts::{self, Words},
 };
 
 const INSERT_SESSION: &str = "
@@ -197,7 +198,11 @@ pub(crate) type Placed<'a> = (&'a SessionId, &'a Entry);
 
 /// Writes the entries' rows, and what is kept beside them. Every statement has its way to the
 /// database and back, so rows share one, those of several sessions, too.
-pub(crate) async fn insert(connection: &mut Connection, placed: &[Placed<'_>]) -> sqlx::Result<()> {
+pub(crate) async fn insert(
+    connection: &mut Connection,
+    placed: &[Placed<'_>],
+    words: Words,
+) -> sqlx::Result<()> {
     for placed in placed.chunks(INSERT_ROWS_MAX) {
         let mut query = QueryBuilder::new(INSERT_ENTRIES);
         query.push_values(placed, |mut row, (session, entry)| {
@@ -226,7 +231,7 @@ pub(crate) async fn insert(connection: &mut Connection, placed: &[Placed<'_>]) -
         });
         query.build().execute(&mut *connection).await?;
         insert_refs(connection, placed).await?;
-        texts::keep(connection, placed).await?;
+        texts::keep(connection, placed, words).await?;
     }
     Ok(())
 }
@@ -245,7 +250,7 @@ pub(crate) async fn insert_refs(
         query.push_values(named, |mut row, (session, seq, hash)| {
             row.push_bind(hash.to_string()).push_bind(session.as_str()).push_bind(big(*seq));
         });
-        query.build().execute(&mut *connection).await?;
+        query.push(" ON CONFLICT DO NOTHING").build().execute(&mut *connection).await?;
     }
     Ok(())
 }
@@ -357,11 +362,15 @@ pub(crate) async fn made_ms(connection: &mut Connection) -> sqlx::Result<Option<
 
 /// Removes a session, or hides it while it has forks; false when there is no such session. With
 /// the last fork of a hidden session, that one goes, too.
-pub(crate) async fn remove(connection: &mut Connection, session: &SessionId) -> sqlx::Result<bool> {
+pub(crate) async fn remove(
+    connection: &mut Connection,
+    session: &SessionId,
+    words: Words,
+) -> sqlx::Result<bool> {
     if known(connection, session).await?.is_none_or(|known| known.is_removed) {
         return Ok(false);
     }
-    texts::forget(connection, session).await?;
+    texts::forget(connection, session, words).await?;
     execute(connection, "DELETE FROM snapshots WHERE session_id = $1", session).await?;
     if has_forks(connection, session).await? {
         let hide = "UPDATE sessions SET removed = 1, epoch = epoch + 1, standing = 'idle'
