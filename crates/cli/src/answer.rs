@@ -28,10 +28,13 @@ const ATTEMPT_AGAIN_MS: u64 = 200;
 
 /// Answers the question about a call.
 pub(crate) async fn answer(home: &Home, args: AnswerArgs) -> Result<u8, Failure> {
-    let out = Out::new(home.mask()?);
+    let mask = home.mask()?;
+    let out = Out::new(mask.clone());
     let store = home.store().await?;
     let id = session_of(&*store, &args.id).await?;
-    let (call, choice, why) = (CallId(args.call), args.choice.into(), args.why.unwrap_or_default());
+    let (call, choice) = (CallId(args.call), args.choice.into());
+    // The model reads it, and it stays in the log.
+    let why = mask.text(&args.why.unwrap_or_default()).into_owned();
     while_in_use(async || {
         outside::answer(&*store, &SystemClock, &id, &call, choice, why.clone()).await
     })

@@ -1,6 +1,9 @@
 //! `inspan run` and `inspan resume`: drives one turn and shows it.
 
 use std::{
+    cmp::Reverse,
+    fs::File,
+    io::Read,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -12,13 +15,14 @@ use inspan_core::{
     gate::Asking,
     message::{Content, ImageRef, Labels},
     store::{SessionFilter, SessionId, Store, StoreError},
+    stored::Standing,
     turn::CallStatus,
 };
 use inspan_engine::{
     Command, Session, SessionError, Setup, SystemClock, Update, clock::Clock,
     session::log as log_of,
 };
-use inspan_pictures::media_type;
+use inspan_pictures::{is_picture, media_type};
 use uuid::Uuid;
 
 use crate::{
@@ -30,7 +34,7 @@ use crate::{
     input::text_or_input,
     interrupts::Interrupts,
     json,
-    out::{DIM, NOTE, Out, styled},
+    out::{DIM, NOTE, Out, grouped, styled},
     person::Person,
     progress::{Progress, summary},
     setup::{Prepared, prepare},
@@ -39,6 +43,12 @@ use crate::{
 
 /// Sessions looked through for one that was interrupted.
 const INTERRUPTED_LOOKED_AT_MAX: usize = 200;
+
+/// Bytes of a picture of the command line.
+const IMAGE_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes that say whether it is one.
+const IMAGE_HEAD_BYTES: u64 = 64;
 
 /// `inspan run`.
 pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
@@ -120,11 +130,27 @@ type Picture = (Arc<[u8]>, &'static str);
 fn pictures(paths: &[PathBuf]) -> Result<Vec<Picture>, Failure> {
     let picture = |path: &PathBuf| {
         let wrong = |why: String| Failure::Usage(format!("--image {}: {why}", path.display()));
-        let bytes = std::fs::read(path).map_err(|why| wrong(format!("can't be read: {why}")))?;
+        let bytes = picture_bytes(path).map_err(|why| wrong(format!("can't be read: {why}")))?;
         let media_type = media_type(&bytes).map_err(|error| wrong(error.to_string()))?;
         Ok((bytes.into(), media_type))
     };
     paths.iter().map(picture).collect()
+}
+
+/// No more of a file is read than a picture can have, and of one that does not begin like a picture
+/// only the beginning.
+fn picture_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?.take(IMAGE_BYTES_MAX + 1);
+    let mut bytes = Vec::new();
+    (&mut file).take(IMAGE_HEAD_BYTES).read_to_end(&mut bytes)?;
+    if is_picture(&bytes) {
+        file.read_to_end(&mut bytes)?;
+    }
+    if bytes.len() as u64 > IMAGE_BYTES_MAX {
+        let why = format!("it has more than {} bytes", grouped(IMAGE_BYTES_MAX));
+        return Err(std::io::Error::other(why));
+    }
+    Ok(bytes)
 }
 
 /// What is said: the pictures, which are durable when this returns, and then the text.
@@ -187,12 +213,19 @@ impl Record {
     }
 }
 
-/// The sessions that were interrupted or are parked, the last one first.
+/// The sessions that were interrupted, the last one first, and then those that wait.
 async fn interrupted(store: &dyn Store) -> Result<Vec<SessionId>, Failure> {
-    let rows = store.sessions(&SessionFilter::all(INTERRUPTED_LOOKED_AT_MAX)).await?;
-    let open = |stop: &Option<String>| stop.as_deref().is_none_or(|stop| stop == "parked");
-    let open = rows.into_iter().filter(|row| row.turns > 0 && open(&row.stop));
-    Ok(open.map(|row| row.id).collect())
+    let mut found = Vec::new();
+    for standings in [&[Standing::Open][..], &[Standing::Parked, Standing::Waiting]] {
+        let mut rows = Vec::new();
+        for standing in standings {
+            let all = SessionFilter::all(INTERRUPTED_LOOKED_AT_MAX);
+            rows.extend(store.sessions(&SessionFilter { standing: Some(*standing), ..all }).await?);
+        }
+        rows.sort_by_key(|row| Reverse(row.updated_ms));
+        found.extend(rows.into_iter().map(|row| row.id));
+    }
+    Ok(found)
 }
 
 /// A session whose last turn ended: its answer stands, and so does its code.

@@ -38,6 +38,9 @@ pub enum OutsideError {
     /// The session has no such call.
     #[error("the session has no call {0}")]
     NoCall(CallId),
+    /// A call that has not begun can have no result.
+    #[error("the call {0} has not begun, so there is no work whose result could be delivered")]
+    NotBegun(CallId),
     /// This result was delivered before.
     #[error("the result of {0} is in the log already")]
     Delivered(CallId),
@@ -114,6 +117,7 @@ pub async fn fork(
     let state = fold_to(store, parent, seq.unwrap_or(u64::MAX)).await?;
     let entries = state.head.seq;
     if let Some(seq) = seq.filter(|seq| *seq != entries || *seq == 0) {
+        let entries = if seq == 0 { fold(store, parent).await?.head.seq } else { entries };
         return Err(OutsideError::NoEntry { session: parent.clone(), entries, seq });
     }
     let events = recover::fork(&state, child.clone(), env!("CARGO_PKG_VERSION"), clock.now_ms());
@@ -183,7 +187,7 @@ pub(crate) fn delivered(
         )
     };
     if open.is_some_and(|open| !has_begun(&open.status)) {
-        return Err(OutsideError::NoCall(call.clone()));
+        return Err(OutsideError::NotBegun(call.clone()));
     }
     let labels = open
         .and_then(|open| open.tool.as_ref())

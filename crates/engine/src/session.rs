@@ -234,7 +234,9 @@ impl Session {
         check_end(&*setup.store, &id, &state).await?;
         #[cfg(feature = "command")]
         if state.turn.is_some() {
-            crate::tools::command::reap(&id).await;
+            let open = state.calls.iter().filter(|open| !open.is_answered());
+            let open = open.map(|open| open.call.id.clone()).collect();
+            crate::tools::command::reap(&id, open).await;
         }
         let mut first = recover(&state, setup.clock.now_ms());
         if state.config.as_deref() != Some(&setup.config) {
