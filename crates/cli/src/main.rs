@@ -76,7 +76,7 @@ async fn carry_out(home: &Home, command: Command) -> Result<u8, Failure> {
         Command::Worker(args) => worker::work(home, &args).await,
         Command::Sessions(args) => sessions::list(home, &args).await,
         Command::Search { words, count_max, json } => {
-            find::search(home, &words, count_max, json).await
+            find::search(home, words, count_max, json).await
         }
         Command::Show { id, json, call: Some(call), .. } => {
             show::show_call(home, &id, &call, json).await

@@ -82,15 +82,16 @@ fn time_of(text: &str) -> Result<i64, Failure> {
     let local = |time: jiff::civil::DateTime| {
         zone.to_timestamp(time).ok().map(jiff::Timestamp::as_millisecond)
     };
-    let ago = |ago: jiff::SignedDuration| {
-        jiff::Timestamp::now().checked_sub(ago).ok().map(jiff::Timestamp::as_millisecond)
+    let ago = |ago: jiff::Span| {
+        let then = jiff::ZonedDateTime::now().checked_sub(ago).ok()?;
+        Some(then.timestamp().as_millisecond())
     };
     let date = text.parse::<jiff::civil::DateTime>().ok().and_then(local);
     let instant = text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond);
-    let ago = text.parse::<jiff::SignedDuration>().ok().and_then(ago);
+    let ago = text.parse::<jiff::Span>().ok().and_then(ago);
     instant.or(date).or(ago).ok_or_else(|| {
         Failure::Usage(format!(
-            "`{text}` is no time: write 2026-11-30, 2026-11-30T09:15, or a time ago such as 2h"
+            "`{text}` is no time: write 2026-11-30, 2026-11-30T09:15, or a time ago such as 2h or 3d"
         ))
     })
 }

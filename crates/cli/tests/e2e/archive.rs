@@ -26,7 +26,7 @@ fn sessions_are_listed_by_what_they_are() {
     };
     let both = [cold.id(), warm.id()];
     let work = world.work().display().to_string();
-    let table: [(&[&str], &[&str]); 11] = [
+    let table: [(&[&str], &[&str]); 13] = [
         (&[], &both),
         (&["--text", "warm"], &[warm.id()]),
         (&["--text", "-warm cold"], &[cold.id()]),
@@ -37,6 +37,8 @@ fn sessions_are_listed_by_what_they_are() {
         (&["--standing", "idle", "--stop", "end"], &both),
         (&["--standing", "open"], &[]),
         (&["--since", "1h"], &both),
+        (&["--since", "1w", "--until", "0d"], &both),
+        (&["--until", "3d"], &[]),
         (&["--until", "2026-01-01"], &[]),
     ];
     for (flags, expected) in table {
@@ -51,7 +53,8 @@ fn sessions_are_listed_by_what_they_are() {
     );
     for (flag, value, told) in [
         ("--since", "soon", "error: `soon` is no time: write 2026-11-30, 2026-11-30T09:15, or a"),
-        ("--standing", "up", "there are: idle, open, parked"),
+        ("--standing", "up", "there are: idle, open, parked, waiting"),
+        ("--count-max", "0", "a list has one at least"),
     ] {
         let wrong = world.inspan(&["sessions", flag, value]);
         assert_eq!(wrong.code, 2);
@@ -74,6 +77,19 @@ fn words_are_found() {
     assert_eq!((found.code, found.out.lines().count()), (0, 1), "{}", found.err);
     assert_eq!((line[0], line[4]), (ran.id(), "model"));
     assert!(found.out.ends_with("es. The key is [masked], says Zoë.\n"), "{}", found.out);
+    // Options may stand behind the words.
+    let found = world.inspan(&["search", "parrot", "--json", "--count-max", "1"]);
+    assert_eq!((found.code, found.lines().len()), (0, 1), "{}", found.err);
+    for (option, told) in [
+        (
+            "--colour",
+            "error: `--colour` is no option of a search: there are --count-max and --json\n",
+        ),
+        ("--count-max=0", "error: --count-max: a list has one at least\n"),
+    ] {
+        let wrong = world.inspan(&["search", "parrot", option]);
+        assert_eq!((wrong.code, wrong.err.as_str()), (2, told));
+    }
     let none = world.inspan(&["search", "\"parrot a\""]);
     assert_eq!((none.code, none.out.as_str()), (0, ""));
     assert_eq!(none.err, "Nothing was found.\n");
@@ -157,6 +173,12 @@ fn a_fork_goes_its_own_way() {
     assert_eq!((went_on.code, went_on.out.as_str()), (0, "Red.\n"), "{}", went_on.err);
     let log = world.log(&fork);
     assert_eq!(log[..3], before[..3]);
+    let none = world.inspan(&["fork", &parent, "--at", "0"]);
+    assert!(
+        none.err.ends_with(" has 6 entries: it can't be forked after entry 0\n"),
+        "{}",
+        none.err
+    );
     assert_eq!((&log[3]["kind"], &log[3]["seq"]), (&json!("SessionForked"), &json!(4)));
     assert_eq!(world.log(&parent), before, "the parent does not change");
     assert_eq!(world.inspan(&["verify", &fork]).code, 0);
