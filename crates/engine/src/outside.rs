@@ -120,7 +120,8 @@ pub async fn fork(
         let entries = if seq == 0 { fold(store, parent).await?.head.seq } else { entries };
         return Err(OutsideError::NoEntry { session: parent.clone(), entries, seq });
     }
-    let events = recover::fork(&state, child.clone(), env!("CARGO_PKG_VERSION"), clock.now_ms());
+    let inspan = env!("CARGO_PKG_VERSION");
+    let events = recover::fork(&state, parent.clone(), child.clone(), inspan, clock.now_ms());
     if events.is_empty() {
         let (what, why) = (format!("session {parent}"), "its beginning can't be read".to_owned());
         return Err(StoreError::Damaged { what, why }.into());

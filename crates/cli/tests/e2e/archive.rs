@@ -197,6 +197,11 @@ fn a_fork_goes_its_own_way() {
     assert_eq!(world.only_session(), fork);
     let ran = world.run("And now?", &["--session", &fork]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Green.\n"), "{}", ran.err);
+    // So does a fork of it at a place that it shares with its parent.
+    let again = world.inspan(&["fork", &fork, "--at", "3"]);
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert_eq!(world.log(again.out.trim())[..3], before[..3]);
+    assert_eq!(world.inspan(&["verify", again.out.trim()]).code, 0);
     let none = world.inspan(&["fork", &fork, "--at", "99"]);
     assert_eq!(none.code, 2);
     assert!(none.err.ends_with("it can't be forked after entry 99\n"), "{}", none.err);
