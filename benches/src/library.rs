@@ -116,6 +116,7 @@ fn setup(store: Arc<dyn Store>, url: &str, repeat: Repeat) -> Result<Setup, Box<
             system: "Note everything with your tool.".to_owned(),
             tools: Vec::new(),
             gates: Vec::new(),
+            asks: Default::default(),
             limits: Limits {
                 rounds_max: 2_000,
                 calls_max: 2_000,

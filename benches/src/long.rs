@@ -14,8 +14,8 @@ use inspan_core::{
     message::{
         BlobRef, Content, How, Labels, Reply, ReplyPart, ReplyStop, ToolCall, ToolResult, Usage,
     },
-    snapshot::{self, FOLD_VERSION},
-    store::{Claim, SessionFilter, SessionId, Snapshot, Store},
+    snapshot::{self, FOLD_VERSION, PIECE_BYTES, Pieces, Written},
+    store::{Claim, NewPieces, SessionFilter, SessionId, Snapshot, Store},
 };
 use inspan_engine::session::fold;
 use inspan_store::Sqlite;
@@ -61,10 +61,12 @@ pub(crate) fn keep(folder: &Path, id: &SessionId) -> Result<(), Box<dyn Error>> 
     runtime()?.block_on(async {
         let store = Sqlite::open(&folder.join("sessions.db")).await?;
         let state = fold(&store, id).await?;
-        let bytes = snapshot::write(&state).ok_or("the state can't be written")?;
-        let snapshot = Snapshot { seq: state.head.seq, version: FOLD_VERSION, bytes: bytes.into() };
+        let Written { rest, new, .. } =
+            snapshot::write(&state, Pieces::default(), PIECE_BYTES).ok_or("can't be written")?;
+        let snapshot = Snapshot { seq: state.head.seq, version: FOLD_VERSION, bytes: rest.into() };
+        let bytes = new.into_iter().map(Into::into).collect();
         let claim = store.claim(id).await?;
-        store.keep_snapshot(&claim, snapshot).await?;
+        store.keep_snapshot(&claim, snapshot, NewPieces { before: 0, bytes }).await?;
         drop(claim);
         store.close().await;
         Ok(())

@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Go on with a session whose process ended in the middle, or that is parked
     Resume(ResumeArgs),
-    /// Answer a question that a parked turn waits for, from any process
+    /// Answer a question that a turn waits for, from any process
     Answer(AnswerArgs),
     /// Deliver the result of a call whose work went on elsewhere
     Deliver(DeliverArgs),
@@ -74,15 +74,7 @@ pub(crate) enum Command {
         at: Option<u64>,
     },
     /// Write the whole log of a session as JSON lines
-    Export {
-        /// The session, or the beginning of its identifier
-        id: String,
-        /// The file; left out: standard output
-        file: Option<PathBuf>,
-        /// Mask secrets; such an export is for reading and can't be imported
-        #[arg(long)]
-        masked: bool,
-    },
+    Export(ExportArgs),
     /// Take a session from an export into this database
     Import {
         /// The file; `-` reads standard input
@@ -122,6 +114,20 @@ pub(crate) struct ResumeArgs {
     pub id: Option<String>,
     #[command(flatten)]
     pub drive: DriveArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct ExportArgs {
+    /// The session, or the beginning of its identifier
+    pub id: String,
+    /// The file; left out: standard output
+    pub file: Option<PathBuf>,
+    /// With the pictures and long results that the log names, as base64
+    #[arg(long, conflicts_with = "masked")]
+    pub blobs: bool,
+    /// Mask secrets; such an export is for reading and can't be imported
+    #[arg(long)]
+    pub masked: bool,
 }
 
 #[derive(Args)]
@@ -247,6 +253,9 @@ pub(crate) struct DriveArgs {
     /// When a person is asked whether a call may run [default: now at a terminal, else never]
     #[arg(long, value_name = "WHEN")]
     pub ask: Option<AskArg>,
+    /// Let the agent ask about less than this session did so far
+    #[arg(long)]
+    pub accept_changes: bool,
     /// Print one update a line as JSON on standard output, in place of the answer
     #[arg(long)]
     pub json: bool,

@@ -38,6 +38,9 @@ pub(crate) enum Failure {
     /// What came from outside was not taken.
     #[error(transparent)]
     Outside(#[from] OutsideError),
+    /// Somebody else drives the session, and does not give it back.
+    #[error("{0}")]
+    InUse(String),
     /// A log is not what was written.
     #[error("{0}")]
     Verify(String),
@@ -59,6 +62,7 @@ impl Failure {
             Self::Store(_)
             | Self::Outside(OutsideError::Store(_))
             | Self::Session(SessionError::Store(_))
+            | Self::InUse(_)
             | Self::Verify(_)
             | Self::File { .. } => 1,
             Self::Usage(_)

@@ -1,8 +1,8 @@
 //! What a person gives on standard input.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 
-use crate::exit::Failure;
+use crate::{exit::Failure, out::Out};
 
 /// The text, or standard input where it is `-`. `what` names it in errors.
 pub(crate) fn text_or_input(given: &str, what: &str) -> Result<String, Failure> {
@@ -13,4 +13,14 @@ pub(crate) fn text_or_input(given: &str, what: &str) -> Result<String, Failure> 
         std::io::stdin().read_to_string(&mut text).map_err(|why| Failure::File { what, why })?;
     }
     Ok(text)
+}
+
+/// Whether the person at standard input says yes to a question.
+pub(crate) fn is_yes(question: &str, out: &Out) -> Result<bool, Failure> {
+    out.progress(&format!("{question} [y/N] "));
+    let mut answer = String::new();
+    let what = "the answer".to_owned();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.map_err(|why| Failure::File { what, why })?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }

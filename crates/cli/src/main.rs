@@ -10,6 +10,7 @@ mod exit;
 mod export;
 mod find;
 mod fork;
+mod gates;
 mod home;
 mod init;
 mod input;
@@ -84,9 +85,7 @@ async fn carry_out(home: &Home, command: Command) -> Result<u8, Failure> {
         Command::Show { id, json, follow, call: None } => show::show(home, &id, json, follow).await,
         Command::Verify { id } => verify::verify(home, &id).await,
         Command::Fork { id, at } => fork::fork(home, &id, at).await,
-        Command::Export { id, file, masked } => {
-            export::export(home, &id, file.as_deref(), masked).await
-        }
+        Command::Export(args) => export::export(home, args).await,
         Command::Import { file } => export::import(home, &file).await,
         Command::Remove { ids, yes } => remove::remove(home, &ids, yes).await,
         Command::Init => init::init(home),
@@ -139,7 +138,7 @@ impl Command {
             | Self::Deliver(_)
             | Self::Verify { .. }
             | Self::Fork { .. }
-            | Self::Export { .. }
+            | Self::Export(_)
             | Self::Import { .. }
             | Self::Remove { .. }
             | Self::Init => false,

@@ -1,6 +1,6 @@
 //! The model that answers, and those that answer in its place.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use inspan_core::{event::ModelRef, mask::Mask, provider::Provider};
 use inspan_engine::Fallback;
@@ -8,11 +8,25 @@ use inspan_evals::{Drift, Recording, Replay};
 use inspan_providers::{Raw, RawPiece, Server, connect, known};
 
 use crate::{
+    agent::Agent,
     args::DriveArgs,
-    config::Config,
+    config::{Config, ModelFacts},
     exit::Failure,
     out::{DIM, NOTE, Out, styled},
 };
+
+/// What is said of models, by their URL.
+pub(crate) type Facts = BTreeMap<String, ModelFacts>;
+
+/// What is said of models: what the agent says counts before `config.yaml`, each fact by itself.
+pub(crate) fn facts(config: &Config, agent: &Agent) -> Facts {
+    let mut facts = config.models.clone();
+    for (url, own) in &agent.models {
+        let others = facts.remove(url).unwrap_or_default();
+        facts.insert(url.clone(), own.clone().or(others));
+    }
+    facts
+}
 
 /// The model of this URL, asked as the person configured it; or the recording in its place.
 ///
@@ -21,6 +35,7 @@ use crate::{
 pub(crate) fn provider(
     url: &str,
     config: &Config,
+    facts: &Facts,
     args: &DriveArgs,
 ) -> Result<Arc<dyn Provider>, Failure> {
     if let Some(path) = &args.replay {
@@ -28,7 +43,7 @@ pub(crate) fn provider(
     }
     let (server, _) = Server::find(url, &config.servers)?;
     server.check_key()?;
-    let server = match config.models.get(url) {
+    let server = match facts.get(url) {
         Some(facts) => {
             server.with(&facts.settings).map_err(|why| Failure::Usage(format!("{url}: {why}")))?
         }
@@ -39,8 +54,8 @@ pub(crate) fn provider(
 }
 
 /// What the log says of a model. What the person configured counts before what is known of it.
-pub(crate) fn reference(url: &str, config: &Config, provider: &dyn Provider) -> ModelRef {
-    let configured = config.models.get(url).cloned().unwrap_or_default();
+pub(crate) fn reference(url: &str, facts: &Facts, provider: &dyn Provider) -> ModelRef {
+    let configured = facts.get(url).cloned().unwrap_or_default();
     let known = known(url);
     ModelRef {
         url: url.to_owned(),
@@ -63,17 +78,18 @@ pub(crate) fn reference(url: &str, config: &Config, provider: &dyn Provider) -> 
 pub(crate) fn fallbacks(
     url: &str,
     config: &Config,
+    facts: &Facts,
     args: &DriveArgs,
     notices: &mut Vec<String>,
 ) -> Result<Vec<Fallback>, Failure> {
-    let configured = config.models.get(url).map(|facts| facts.fallback.as_slice());
+    let configured = facts.get(url).map(|facts| facts.fallback.as_slice());
     let mut fallbacks = Vec::new();
     for url in configured.unwrap_or_default().iter().filter(|_| args.replay.is_none()) {
         let (server, _) = Server::find(url, &config.servers)?;
         match server.check_key() {
             Ok(()) => {
-                let provider = provider(url, config, args)?;
-                let model = reference(url, config, &*provider);
+                let provider = provider(url, config, facts, args)?;
+                let model = reference(url, facts, &*provider);
                 fallbacks.push(Fallback { model, provider });
             }
             Err(why) => notices.push(format!("the fallback {url} is left out: {why}")),

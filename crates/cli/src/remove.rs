@@ -1,19 +1,22 @@
 //! `inspan remove`: takes sessions out of the database.
 
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 
 use inspan_core::store::{SessionId, StoreError};
 
 use crate::{
+    config::Config,
     exit::Failure,
     home::{Home, session_of},
+    input::is_yes,
     out::{DIM, Out, counted, styled},
     sweep::sweep,
 };
 
 /// Removes the sessions whose identifiers are `given` or begin so, after a question.
 pub(crate) async fn remove(home: &Home, given: &[String], yes: bool) -> Result<u8, Failure> {
-    let out = Out::new(home.mask()?);
+    let config = Config::load(&home.folder, home.environment.clone())?;
+    let out = Out::new(config.mask.clone());
     let store = home.store().await?;
     let mut ids: Vec<SessionId> = Vec::new();
     for given in given {
@@ -34,7 +37,7 @@ pub(crate) async fn remove(home: &Home, given: &[String], yes: bool) -> Result<u
             Err(error) => return Err(error.into()),
         }
     }
-    sweep(&*store, &out).await;
+    sweep(&config, &*store, &out).await;
     Ok(0)
 }
 
@@ -44,14 +47,9 @@ fn is_meant(ids: &[SessionId], out: &Out) -> Result<bool, Failure> {
         [id] => format!("session {id}"),
         ids => counted(ids.len() as u64, "session", "sessions"),
     };
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
+    if !std::io::stdin().is_terminal() {
         let why = format!("nobody can be asked whether {what} may go: add --yes");
         return Err(Failure::Usage(why));
     }
-    out.progress(&format!("Remove {what} for ever? [y/N] "));
-    let mut answer = String::new();
-    let what = "the answer".to_owned();
-    stdin.lock().read_line(&mut answer).map_err(|why| Failure::File { what, why })?;
-    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+    is_yes(&format!("Remove {what} for ever?"), out)
 }

@@ -203,10 +203,11 @@ impl Record {
         }
     }
 
-    fn write(self, entries: &[Entry], out: &Out) -> Result<(), Failure> {
+    fn write(mut self, entries: &[Entry], out: &Out) -> Result<(), Failure> {
         let lines: String =
             entries.iter().map(|entry| out.masked(&entry.to_line()).into_owned() + "\n").collect();
-        self.file.finish(lines.as_bytes()).map_err(|why| Failure::File {
+        let written = self.file.write(lines.as_bytes()).and_then(|()| self.file.finish());
+        written.map_err(|why| Failure::File {
             what: format!("the recording {}", self.path.display()),
             why,
         })

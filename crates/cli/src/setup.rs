@@ -7,18 +7,25 @@ use std::{
 };
 
 use inspan_core::{
-    State, budget::Limits, event::SessionConfigured, gate::Asking, mask::Mask, provider::Provider,
-    store::Store, turn::CallStatus,
+    State,
+    budget::Limits,
+    event::SessionConfigured,
+    gate::{Asking, Gate},
+    mask::Mask,
+    provider::Provider,
+    store::Store,
+    turn::CallStatus,
 };
 use inspan_engine::{Setup, SystemClock};
 use inspan_pictures::Shrink;
 use inspan_store::Told;
 
 use crate::{
-    agent::{Agent, Surroundings},
+    agent::{Agent, Ask, Surroundings},
     args::DriveArgs,
     config::Config,
     exit::Failure,
+    gates,
     home::{Home, is_folder},
     models,
     out::{NOTE, Out, styled},
@@ -53,6 +60,15 @@ pub(crate) fn prepare(
     }
     args.limits.patch().apply(&mut limits);
 
+    let asking = asking(args, before)?;
+    let asks = match before {
+        None => agent.asks.clone(),
+        Some(before) => {
+            let out = Out::new(config.mask.clone());
+            gates::asks(&agent, before, asking, args.accept_changes, &out, &mut notices)?
+        }
+    };
+
     let url = args
         .model
         .clone()
@@ -60,11 +76,13 @@ pub(crate) fn prepare(
         .or_else(|| agent.model.clone())
         .or_else(|| config.model.clone())
         .ok_or_else(|| no_model(home))?;
-    let provider = models::provider(&url, config, args)?;
+    let facts = models::facts(config, &agent);
+    let provider = models::provider(&url, config, &facts, args)?;
     set_aside(&mut agent, &*provider, &mut notices);
-    let model = models::reference(&url, config, &*provider);
-    let fallbacks = models::fallbacks(&url, config, args, &mut notices)?;
+    let model = models::reference(&url, &facts, &*provider);
+    let fallbacks = models::fallbacks(&url, config, &facts, args, &mut notices)?;
     let blobs = home.blobs(config, &*store, tell_of_blobs(config.mask.clone()))?;
+    let ask = Ask::new(asks.clone()).map(|ask| Arc::new(ask) as Arc<dyn Gate>);
     let setup = Setup {
         store,
         blobs: Some(blobs),
@@ -73,11 +91,11 @@ pub(crate) fn prepare(
         provider,
         fallbacks,
         tools: agent.tools,
-        gates: agent.gates,
+        gates: ask.into_iter().collect(),
         shared: Default::default(),
         clock: Arc::new(SystemClock),
         mask: config.mask.clone(),
-        asking: asking(args, before)?,
+        asking,
         workdir: workdir.display().to_string(),
         config: SessionConfigured {
             agent: Some(agent.reference),
@@ -86,6 +104,7 @@ pub(crate) fn prepare(
             system: agent.system,
             tools: Vec::new(),
             gates: Vec::new(),
+            asks,
             limits,
             sandbox: "none".to_owned(),
         },
@@ -113,7 +132,7 @@ fn asking(args: &DriveArgs, before: Option<&State>) -> Result<Asking, Failure> {
 }
 
 /// Tells a person what is wrong with a place for blobs.
-fn tell_of_blobs(mask: Mask) -> Told {
+pub(crate) fn tell_of_blobs(mask: Mask) -> Told {
     let out = Out::new(mask);
     Arc::new(move |trouble| {
         out.progress(&format!("  {} {}\n", styled(NOTE, "!"), out.shown(trouble)));
@@ -130,6 +149,7 @@ fn load_agent(
     let given = Surroundings {
         workdir: workdir.to_owned(),
         environment: config.variables.environment().to_vec(),
+        servers: config.servers.clone(),
         mask: config.mask.clone(),
         date: || jiff::ZonedDateTime::now().date().to_string(),
     };

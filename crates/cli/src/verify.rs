@@ -1,7 +1,7 @@
 //! `inspan verify`: is the log the one that was written?
 
 use inspan_core::{
-    Entry,
+    Entry, State,
     event::{Event, Head},
     mask::Mask,
     store::{SessionFilter, Wrong},
@@ -38,7 +38,9 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
             head.seq
         )));
     }
-    if let Some(told) = wrong_columns(&store.check(&id).await?) {
+    let mut wrong = wrong_places(&entries);
+    wrong.extend(store.check(&id).await?);
+    if let Some(told) = wrong_columns(&wrong) {
         return Err(Failure::Verify(format!(
             "session {id}: its entries are as they were written, but what lists and views read \
              beside them is not: {told}"
@@ -56,6 +58,28 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
         head.hash
     ))?;
     Ok(0)
+}
+
+/// The columns `turn` and `round` that are not what the entries before them say. What this version
+/// can't read may have opened a turn: from there on nobody knows.
+fn wrong_places(entries: &[Entry]) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    let mut state = State::default();
+    for entry in entries {
+        if matches!(entry.event, Event::Unknown(_)) {
+            break;
+        }
+        let (turn, round) = state.place(&entry.event);
+        for (column, found, expected) in [("turn", entry.turn, turn), ("round", entry.round, round)]
+        {
+            if found != expected {
+                let (found, expected) = (found.to_string(), expected.to_string());
+                wrong.push(Wrong { seq: entry.seq, column, found, expected });
+            }
+        }
+        state.apply(entry);
+    }
+    wrong
 }
 
 /// The first of the columns that are not what their entries say; `None` when all are.

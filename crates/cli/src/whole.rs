@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
 
@@ -12,7 +12,7 @@ use std::{
 /// What is no file, such as a pipe or `/dev/null`, is written through and stays what it is, and a
 /// link leads to what is written.
 pub(crate) struct WholeFile {
-    file: File,
+    file: BufWriter<File>,
     /// Where it is written until it is whole, and where it goes then.
     moves: Option<(PathBuf, PathBuf)>,
 }
@@ -33,11 +33,16 @@ impl WholeFile {
         }
     }
 
-    /// Writes it.
-    pub(crate) fn finish(mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
+    /// Writes the next bytes of it.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    /// Lets it take its place.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.file.flush()?;
         if let Some((beside, place)) = &self.moves {
-            self.file.sync_all()?;
+            self.file.get_ref().sync_all()?;
             fs::rename(beside, place)?;
             self.moves = None;
         }
@@ -54,7 +59,13 @@ impl Drop for WholeFile {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path) -> io::Result<BufWriter<File>> {
     use std::os::unix::fs::OpenOptionsExt;
-    File::options().create(true).truncate(true).write(true).mode(0o600).open(path)
+    File::options()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .map(BufWriter::new)
 }

@@ -1,7 +1,8 @@
 //! `inspan worker`: drives the sessions of a database that are due, each by one of all workers.
 
 use std::{
-    collections::{HashMap, HashSet},
+    cell::RefCell,
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -24,13 +25,16 @@ use crate::{
     exit::Failure,
     home::Home,
     interrupts::Interrupts,
-    out::{BAD, DIM, Out, styled},
+    out::{BAD, DIM, NOTE, Out, styled},
     setup::{Prepared, prepare},
     sweep::sweep,
 };
 
 /// How long a worker waits before it looks for due sessions again, when nobody tells it of any.
 const LOOK_MS_MAX: u64 = 1_000;
+
+/// Notices that are remembered, so that none is said twice; after that they may be.
+const NOTICES_TOLD_MAX: usize = 1_000;
 
 /// How long a session that could not be driven is left alone.
 const FAILED_MS_MAX: u64 = 60_000;
@@ -48,7 +52,8 @@ pub(crate) async fn work(home: &Home, args: &WorkerArgs) -> Result<u8, Failure> 
     let out = Out::new(config.mask.clone());
     let store = home.store().await?;
     let mut interrupts = Interrupts::new()?;
-    sweep(&*store, &out).await;
+    sweep(&config, &*store, &out).await;
+    let notices = Notices { out: &out, told: RefCell::default() };
     let mut running = FuturesUnordered::new();
     let mut driven: HashSet<SessionId> = HashSet::new();
     let mut failed: HashMap<SessionId, Instant> = HashMap::new();
@@ -64,7 +69,7 @@ pub(crate) async fn work(home: &Home, args: &WorkerArgs) -> Result<u8, Failure> 
         let due: Vec<SessionId> = due.take(places).collect();
         for id in due {
             driven.insert(id.clone());
-            running.push(one(home, &config, store.clone(), id));
+            running.push(one(home, &config, store.clone(), id, &notices));
         }
         if args.once && running.is_empty() {
             return Ok(u8::from(has_failed));
@@ -101,8 +106,9 @@ async fn one(
     config: &Config,
     store: Arc<dyn Archive>,
     id: SessionId,
+    notices: &Notices<'_>,
 ) -> (SessionId, Result<Driven, Failure>) {
-    let done = drive(home, config, store, &id).await;
+    let done = drive(home, config, store, &id, notices).await;
     (id, done)
 }
 
@@ -112,6 +118,7 @@ async fn drive(
     config: &Config,
     store: Arc<dyn Archive>,
     id: &SessionId,
+    told: &Notices<'_>,
 ) -> Result<Driven, Failure> {
     let before: State = fold(&*store, id).await?;
     if before.turn.is_none() && before.parked.is_none() {
@@ -125,7 +132,8 @@ async fn drive(
         )));
     }
     let store: Arc<dyn Store> = store;
-    let Prepared { setup, .. } = prepare(home, config, store, &later(), Some(&before))?;
+    let Prepared { setup, notices } = prepare(home, config, store, &later(), Some(&before))?;
+    notices.iter().for_each(|notice| told.tell(id, notice));
     let (session, ended) = match Session::resume(setup, id.clone()).await {
         Err(SessionError::Store(StoreError::InUse(_))) => return Ok(Driven::Taken),
         resumed => resumed?,
@@ -151,6 +159,25 @@ async fn drive(
         Ok(Ok(())) => Ok(Driven::Taken),
         // It must not be tried again at once.
         Err(why) => Err(Failure::Usage(format!("what drove it broke down: {why}"))),
+    }
+}
+
+/// What a person should know of sessions: said once, however often one is driven.
+struct Notices<'a> {
+    out: &'a Out,
+    told: RefCell<BTreeSet<(SessionId, String)>>,
+}
+
+impl Notices<'_> {
+    fn tell(&self, id: &SessionId, notice: &str) {
+        let mut told = self.told.borrow_mut();
+        if told.len() >= NOTICES_TOLD_MAX {
+            told.clear();
+        }
+        if told.insert((id.clone(), notice.to_owned())) {
+            let notice = self.out.shown(notice);
+            self.out.progress(&format!("  {} session {id}: {notice}\n", styled(NOTE, "!")));
+        }
     }
 }
 

@@ -192,8 +192,17 @@ pub const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
 /// How deep arguments and evidence may be nested, so that every log that is written can be read.
 pub const JSON_DEPTH_MAX: usize = 64;
 
-/// Repairs of the projection between two replies: after so many refusals the turn fails.
+/// Repairs of the projection between two replies: after so many refusals the turn fails. Tools that
+/// are set aside are not counted: each is set aside once.
 pub const REPAIRS_MAX: u32 = 6;
+
+/// How often a model call is made whose process ended in the middle of it, and a call that may run
+/// again: whatever ends the process is not to end every one that comes after it.
+pub const INTERRUPTED_ATTEMPTS_MAX: u32 = 5;
+
+/// Tokens that a server may count beyond eight times the estimate of a request. What it says beyond
+/// that is no count: the estimate is taken.
+pub const COUNTED_OVER_TOKENS_MAX: u64 = 200_000;
 
 /// Bytes that stay of each text, in the steps in which a request that is too large is made smaller.
 pub const SHRINK_TEXT_BYTES: [usize; 4] = [16 * 1024, 4 * 1024, 1024, 256];

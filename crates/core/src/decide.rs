@@ -126,14 +126,14 @@ impl Now<'_> {
             // What runs here is aborted by now: a dead process started it.
             Some(open) if open.attempts > 0 => answer(open, How::Unknown, words::UNKNOWN),
             Some(open) => answer(open, How::Cancelled, words::CANCELLED),
-            None => end(Stop::Cancelled, ""),
+            None => self.end(Stop::Cancelled, ""),
         })
     }
 
     /// Every call of the round has exactly one result before anything else is done.
     fn answer_calls(&self) -> Option<Action> {
         if let Phase::Parked(parked) = &self.turn.phase {
-            return Some(end(Stop::Parked, &parked.why));
+            return Some(self.end(Stop::Parked, &parked.why));
         }
         let calls = &self.state.calls;
         let running =
@@ -261,16 +261,16 @@ impl Now<'_> {
         match &self.turn.phase {
             Phase::Asking(_) => Action::Wait { until_ms: self.account.deadline_ms() },
             Phase::Failed { failed, at_ms } => self.after_failure(failed, *at_ms),
-            Phase::Parked(parked) => end(Stop::Parked, &parked.why),
+            Phase::Parked(parked) => self.end(Stop::Parked, &parked.why),
             // It was parked in the middle of this round.
             Phase::Ready if self.turn.round > 0 => self.ask_again(""),
             Phase::Ready => self.next_round(),
             Phase::Replied(stop) => match (self.turn.closing, stop) {
-                (Some(limit), _) => end(limit.stop(), ""),
-                (None, ReplyStop::Refusal) => end(Stop::Refusal, ""),
-                (None, ReplyStop::Length) if self.turn.cuts > 1 => end(Stop::Length, ""),
+                (Some(limit), _) => self.end(limit.stop(), ""),
+                (None, ReplyStop::Refusal) => self.end(Stop::Refusal, ""),
+                (None, ReplyStop::Length) if self.turn.cuts > 1 => self.end(Stop::Length, ""),
                 (None, ReplyStop::End) if self.state.calls.is_empty() && !self.turn.unread => {
-                    end(Stop::End, "")
+                    self.end(Stop::End, "")
                 }
                 _ => self.next_round(),
             },
@@ -290,7 +290,7 @@ impl Now<'_> {
         let give_up = self.turn.closing.map_or(Stop::Failed, Limit::stop);
         let Some(retry_ms) = failed.retry_at_ms else {
             let stop = if self.account.is_out_of_time() { Stop::Time } else { give_up };
-            return end(stop, &failed.message);
+            return self.end(stop, &failed.message);
         };
         if is_parked_for(failed.class, wait_ms.unwrap_or(0)) {
             let why = failed.message.clone();
@@ -308,7 +308,7 @@ impl Now<'_> {
 
     fn ask_again(&self, why: &str) -> Action {
         if self.account.is_out_of_time() {
-            return end(Stop::Time, why);
+            return self.end(Stop::Time, why);
         }
         self.call_model(
             self.turn.closing,
@@ -320,11 +320,11 @@ impl Now<'_> {
     fn next_round(&self) -> Action {
         if let Some(limit) = Limit::ALL.into_iter().find(|limit| self.account.is_reached(*limit)) {
             return if self.account.is_out_of_time() {
-                end(limit.stop(), "")
+                self.end(limit.stop(), "")
             } else if self.account.closing_fits() {
                 self.call_model(Some(limit), self.turn.round.max(1), 1)
             } else {
-                end(limit.stop(), words::NO_CLOSING)
+                self.end(limit.stop(), words::NO_CLOSING)
             };
         }
         let near = Limit::ALL.into_iter().filter(|limit| !self.turn.told.contains(limit));
@@ -347,10 +347,11 @@ impl Now<'_> {
             input_tokens_estimate: self.state.context.tokens_estimate(),
         })
     }
-}
 
-fn end(stop: Stop, detail: &str) -> Action {
-    Action::AppendEvent(TurnEnded { stop, detail: detail.to_owned() }.into())
+    fn end(&self, stop: Stop, detail: &str) -> Action {
+        let unread = self.turn.unread && stop != Stop::Parked;
+        Action::AppendEvent(TurnEnded { stop, detail: detail.to_owned(), unread }.into())
+    }
 }
 
 /// The fact that answers a call which did not run.

@@ -5,7 +5,7 @@
 //! A kind that this version does not know, or a body that it can't read, becomes
 //! [`Event::Unknown`]: it folds to nothing and is kept.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
@@ -150,6 +150,9 @@ pub struct SessionConfigured {
     pub tools: Vec<Arc<ToolSpec>>,
     /// The names of the gates, in the order in which they judge.
     pub gates: Vec<String>,
+    /// Why a person is asked before each call of a tool, by its name, where the agent says so.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub asks: BTreeMap<String, String>,
     /// The limits of each turn.
     pub limits: Limits,
     /// The sandbox level obtained; `none` until there is one.
@@ -427,6 +430,10 @@ pub struct TurnEnded {
     /// More about it, for people; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
+    /// A prompt waits that came too late for this turn: the next one is open from here on. The fold
+    /// knows it without; this is for who lists sessions and reads no more of their log.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unread: bool,
 }
 
 /// An event that this version can't read: kept as it is, folded to nothing.

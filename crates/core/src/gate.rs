@@ -80,6 +80,25 @@ pub enum Choice {
     No,
 }
 
+impl Choice {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Once, Self::Session, Self::No];
+
+    /// The word in the log and in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Session => "session",
+            Self::No => "no",
+        }
+    }
+
+    /// Reads what [`Choice::as_str`] gives; `None` for anything else.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| choice.as_str() == word)
+    }
+}
+
 /// Who answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

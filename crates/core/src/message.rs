@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::hash::Hash;
+use crate::{budget::COUNTED_OVER_TOKENS_MAX, hash::Hash};
 
 /// The identifier of a tool call, given by Inspan and unique in a session:
 /// `call_<seq of its reply>_<index>`. What the provider called it is metadata.
@@ -50,7 +50,7 @@ pub struct BlobRef {
 
 /// A piece of a prompt or of a tool result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", try_from = "Fields")]
 pub enum Content {
     /// Plain text.
     Text {
@@ -70,7 +70,7 @@ impl Content {
 
 /// What a model wrote, in its order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", try_from = "Fields")]
 pub enum ReplyPart {
     /// Text for the person.
     Text {
@@ -114,6 +114,79 @@ pub struct ToolCall {
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub complete: bool,
 }
+
+/// The fields of everything that has a `type`, so that it is read in one go: serde's own way keeps
+/// all of it aside until it has seen which type it is, and long logs are read often.
+#[derive(Deserialize)]
+struct Fields {
+    #[serde(rename = "type")]
+    kind: Kind,
+    text: Option<String>,
+    hash: Option<Hash>,
+    media_type: Option<String>,
+    size_bytes: Option<u64>,
+    #[serde(default)]
+    raw: String,
+    #[serde(default)]
+    signed: bool,
+    id: Option<CallId>,
+    provider_id: Option<String>,
+    name: Option<String>,
+    arguments: Option<String>,
+    #[serde(default = "yes")]
+    complete: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Text,
+    Image,
+    Reasoning,
+    Call,
+}
+
+impl TryFrom<Fields> for Content {
+    type Error = &'static str;
+
+    fn try_from(fields: Fields) -> Result<Self, Self::Error> {
+        match fields.kind {
+            Kind::Text => Ok(Self::Text { text: fields.text.ok_or(NO_TEXT)? }),
+            Kind::Image => Ok(Self::Image(ImageRef {
+                hash: fields.hash.ok_or("a picture has a `hash`")?,
+                media_type: fields.media_type.ok_or("a picture has a `media_type`")?,
+                size_bytes: fields.size_bytes.ok_or("a picture has `size_bytes`")?,
+            })),
+            Kind::Reasoning | Kind::Call => Err("content is of type `text` or `image`"),
+        }
+    }
+}
+
+impl TryFrom<Fields> for ReplyPart {
+    type Error = &'static str;
+
+    fn try_from(fields: Fields) -> Result<Self, Self::Error> {
+        match fields.kind {
+            Kind::Text => Ok(Self::Text { text: fields.text.ok_or(NO_TEXT)? }),
+            Kind::Reasoning => Ok(Self::Reasoning(Reasoning {
+                text: fields.text.ok_or(NO_TEXT)?,
+                raw: fields.raw,
+                signed: fields.signed,
+            })),
+            Kind::Call => Ok(Self::Call(ToolCall {
+                id: fields.id.ok_or("a call has an `id`")?,
+                provider_id: fields.provider_id,
+                name: fields.name.ok_or("a call has a `name`")?,
+                arguments: fields.arguments.ok_or("a call has `arguments`")?,
+                complete: fields.complete,
+            })),
+            Kind::Image => Err("a part of a reply is of type `text`, `reasoning` or `call`"),
+        }
+    }
+}
+
+/// Why text and reasoning can't be read.
+const NO_TEXT: &str = "text and reasoning have a `text`";
 
 fn yes() -> bool {
     true
@@ -174,6 +247,12 @@ impl Usage {
             .into_iter()
             .flatten()
             .fold(0, u64::saturating_add)
+    }
+
+    /// Whether it can be a count of a request of about so many tokens: some servers say anything.
+    pub fn is_plausible(&self, input_tokens_estimate: u64) -> bool {
+        let most = input_tokens_estimate.saturating_mul(8).saturating_add(COUNTED_OVER_TOKENS_MAX);
+        self.total() <= most
     }
 
     /// All tokens over all tiers; reasoning is part of the output.

@@ -32,6 +32,21 @@ pub enum Message {
     Assistant(Reply),
 }
 
+impl Message {
+    /// The same in no more memory than it needs: a long session holds many.
+    pub(crate) fn packed(mut self) -> Self {
+        match &mut self {
+            Self::User(user) => {
+                user.content.shrink_to_fit();
+                user.results.shrink_to_fit();
+                user.results.iter_mut().for_each(|one| one.result.content.shrink_to_fit());
+            }
+            Self::Assistant(reply) => reply.parts.shrink_to_fit(),
+        }
+        self
+    }
+}
+
 /// See [`Message::User`]. Has no blank text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UserMessage {
@@ -69,7 +84,7 @@ pub struct Projection<'a> {
     /// The system prompt; empty for none.
     pub system: &'a str,
     /// The messages: the first is the user's, every call has its result in the message after it.
-    pub messages: Vec<Cow<'a, Message>>,
+    pub messages: Vec<Cow<'a, Arc<Message>>>,
 }
 
 /// What the model of `issuer` reads of `state`. Total: for every state it is a request that a
@@ -88,12 +103,15 @@ pub fn project_after<'a>(state: &'a State, issuer: &str, known: usize) -> Projec
         .iter()
         .enumerate()
         .map(|(index, message)| match state.repairs.message(known + index, message) {
-            Cow::Borrowed(message) => for_issuer(message, issuer),
-            Cow::Owned(message) => Cow::Owned(for_issuer(&message, issuer).into_owned()),
+            Cow::Borrowed(same) => match for_issuer(same, issuer) {
+                Cow::Borrowed(_) => Cow::Borrowed(message),
+                Cow::Owned(message) => Cow::Owned(Arc::new(message)),
+            },
+            Cow::Owned(message) => Cow::Owned(Arc::new(for_issuer(&message, issuer).into_owned())),
         })
         .collect();
     let open = open_message(state).filter(|_| known <= state.messages.len());
-    messages.extend(open.map(Cow::Owned));
+    messages.extend(open.map(|open| Cow::Owned(Arc::new(open))));
     Projection {
         tools: config.map_or(Cow::Borrowed(&[]), |config| state.repairs.tools(&config.tools)),
         system: config.map_or("", |config| &config.system),

@@ -1,7 +1,9 @@
 //! What follows from a failed model call, and from a process that died.
 
 use crate::{
-    budget::{RETRY_WAIT_MS_FIRST, RETRY_WAIT_MS_GROWN, RETRY_WAIT_MS_MAX},
+    budget::{
+        INTERRUPTED_ATTEMPTS_MAX, RETRY_WAIT_MS_FIRST, RETRY_WAIT_MS_GROWN, RETRY_WAIT_MS_MAX,
+    },
     decide::not_run,
     effects::Repeat,
     event::{Event, Head, ModelFailed, ModelRef, SessionForked, ToolFinished, Woken, WokenWhy},
@@ -132,7 +134,7 @@ pub fn recover(state: &State, now_ms: i64) -> Vec<Event> {
             ModelFailed {
                 class: ErrorClass::Interrupted,
                 message: "the process ended in the middle of this model call".to_owned(),
-                retry_at_ms: Some(now_ms),
+                retry_at_ms: (started.attempt < INTERRUPTED_ATTEMPTS_MAX).then_some(now_ms),
                 refused: None,
                 usage,
                 cost_nano_usd: price.map(|price| price.of(&usage)),
@@ -143,10 +145,11 @@ pub fn recover(state: &State, now_ms: i64) -> Vec<Event> {
         );
     }
     for open in &state.calls {
-        if let CallStatus::Running(started) = &open.status
-            && started.repeat == Repeat::Once
-        {
+        let CallStatus::Running(started) = &open.status else { continue };
+        if started.repeat == Repeat::Once {
             events.push(not_run(open, How::Unknown, words::UNKNOWN).into());
+        } else if started.attempt >= INTERRUPTED_ATTEMPTS_MAX {
+            events.push(not_run(open, How::Unknown, words::UNKNOWN_EACH_TIME).into());
         }
     }
     events

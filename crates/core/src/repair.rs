@@ -44,6 +44,11 @@ pub enum Repair {
     },
     /// The calls so far and their results are told in text.
     WriteOutCalls,
+    /// A word stands for each text, picture and block of reasoning of the first messages.
+    LeaveOutOld {
+        /// The number of these messages.
+        messages: usize,
+    },
 }
 
 impl Repair {
@@ -58,6 +63,7 @@ impl Repair {
                 format!("texts of more than {text_bytes_max} bytes are cut in their middle")
             }
             Self::WriteOutCalls => "earlier calls are told in text".to_owned(),
+            Self::LeaveOutOld { messages } => format!("the first {messages} messages are left out"),
         }
     }
 }
@@ -73,6 +79,8 @@ pub struct Repairs {
     calls_before: usize,
     /// Messages before the first number have texts of the second at most.
     shrunk: Vec<(usize, usize)>,
+    /// Messages before this one have no texts.
+    left_out_before: usize,
 }
 
 impl Repairs {
@@ -84,6 +92,7 @@ impl Repairs {
             Repair::SetToolAside { name } => self.tools.extend([name.clone()]),
             Repair::Shrink { text_bytes_max } => self.shrunk.push((messages, *text_bytes_max)),
             Repair::WriteOutCalls => self.calls_before = messages,
+            Repair::LeaveOutOld { messages } => self.left_out_before = *messages,
         }
     }
 
@@ -105,7 +114,8 @@ impl Repairs {
             .min();
         let one = One {
             images: &self.images,
-            has_reasoning: index >= self.reasoning_before,
+            is_left_out: index < self.left_out_before,
+            has_reasoning: index >= self.reasoning_before.max(self.left_out_before),
             has_calls: index >= self.calls_before,
             text_bytes_max: text_bytes_max.unwrap_or(usize::MAX),
         };
@@ -120,6 +130,7 @@ impl Repairs {
 /// What is left of one message.
 struct One<'a> {
     images: &'a BTreeSet<Hash>,
+    is_left_out: bool,
     has_reasoning: bool,
     has_calls: bool,
     text_bytes_max: usize,
@@ -128,6 +139,7 @@ struct One<'a> {
 impl One<'_> {
     fn changes_nothing(&self) -> bool {
         self.images.is_empty()
+            && !self.is_left_out
             && self.has_reasoning
             && self.has_calls
             && self.text_bytes_max == usize::MAX
@@ -149,7 +161,9 @@ impl One<'_> {
     }
 
     fn result(&self, one: &CallResult) -> CallResult {
-        let fits = |value: &serde_json::Value| value.to_string().len() <= self.text_bytes_max;
+        let fits = |value: &serde_json::Value| {
+            !self.is_left_out && value.to_string().len() <= self.text_bytes_max
+        };
         let result = ToolResult {
             content: one.result.content.iter().map(|content| self.content(content)).collect(),
             evidence: one.result.evidence.clone().filter(fits),
@@ -161,11 +175,18 @@ impl One<'_> {
 
     fn content(&self, content: &Content) -> Content {
         match content {
-            Content::Text { text } => Content::Text { text: shrunk(text, self.text_bytes_max) },
-            Content::Image(image) if self.images.contains(&image.hash) => {
+            Content::Text { text } => Content::Text { text: self.text(text) },
+            Content::Image(image) if self.is_left_out || self.images.contains(&image.hash) => {
                 Content::text(words::IMAGE_LEFT_OUT)
             }
             Content::Image(image) => Content::Image(image.clone()),
+        }
+    }
+
+    fn text(&self, text: &str) -> String {
+        match self.is_left_out && text.len() > words::LEFT_OUT.len() {
+            true => words::LEFT_OUT.to_owned(),
+            false => shrunk(text, self.text_bytes_max),
         }
     }
 
@@ -175,15 +196,15 @@ impl One<'_> {
             .parts
             .iter()
             .filter_map(|part| match part {
-                ReplyPart::Text { text } => {
-                    Some(ReplyPart::Text { text: shrunk(text, self.text_bytes_max) })
-                }
+                ReplyPart::Text { text } => Some(ReplyPart::Text { text: self.text(text) }),
                 ReplyPart::Reasoning(_) if !self.has_reasoning => None,
                 ReplyPart::Reasoning(reasoning) => Some(ReplyPart::Reasoning(reasoning.clone())),
                 ReplyPart::Call(call) => {
                     let mut call = call.clone();
-                    if call.arguments.len() > self.text_bytes_max {
-                        call.arguments = words::arguments_left_out(call.arguments.len());
+                    let left_out = words::arguments_left_out(call.arguments.len());
+                    let is_too_long = call.arguments.len() > self.text_bytes_max;
+                    if is_too_long || self.is_left_out && left_out.len() < call.arguments.len() {
+                        call.arguments = left_out;
                     }
                     Some(if self.has_calls {
                         ReplyPart::Call(call)
@@ -276,6 +297,10 @@ fn candidates(state: &State, failed: &ModelFailed) -> Vec<Repair> {
             let [first, second, rest @ ..] = SHRINK_TEXT_BYTES;
             let mut all = vec![shrink(first), drop(&old), shrink(second), drop(&all)];
             all.extend(rest.map(shrink));
+            // Many short texts: the oldest go, at last all but those that the model has not read.
+            let count = state.messages.len().saturating_sub(1);
+            let left_out = [count / 2, count / 4 * 3, count / 8 * 7, count];
+            all.extend(left_out.map(|messages| Repair::LeaveOutOld { messages }));
             all
         }
         // It was never accepted with what it has: the fault lies elsewhere.
@@ -336,8 +361,10 @@ impl State {
         if tokens_estimate(bytes) < self.context.tokens_estimate() {
             self.context = Context { bytes, ..Context::default() };
         }
+        // Tools are set aside one by one, and there are only so many.
+        let counts = !matches!(repair, Repair::SetToolAside { .. });
         self.on_turn(|turn| {
-            turn.repairs += 1;
+            turn.repairs += u32::from(counts);
             if matches!(turn.phase, Phase::Failed { .. }) {
                 turn.phase = Phase::Ready;
             }

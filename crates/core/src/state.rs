@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Bytes of text that one token stands for at most, by far: English has about 4, code 3.
-const TOKEN_BYTES_MAX: usize = 16;
+const TOKEN_BYTES_MAX: usize = 8;
 
 /// Everything that a log says, so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -111,17 +111,25 @@ impl State {
 
     /// The entry that says `event` next; nothing is changed until it is applied.
     pub fn entry(&self, at_ms: i64, event: Event) -> Entry {
+        let (turn, round) = self.place(&event);
+        Entry::next(self.head, at_ms, turn, round, event)
+    }
+
+    /// The turn and the round in it that `event` belongs to when it comes next.
+    pub fn place(&self, event: &Event) -> (u32, u32) {
         let mut turn = self.turn.as_ref().map_or(self.turns, |turn| turn.number);
         let mut round = self.turn.as_ref().map_or(0, |turn| turn.round);
-        match &event {
-            Event::PromptSubmitted(_) if self.turn.is_none() => (turn, round) = (turn + 1, 0),
+        match event {
+            Event::PromptSubmitted(_) if self.turn.is_none() => {
+                (turn, round) = (turn.saturating_add(1), 0);
+            }
             Event::Woken(_) if self.turn.is_none() => {
                 round = self.parked.as_ref().map_or(0, |turn| turn.round);
             }
             Event::RoundStarted(started) => round = started.round,
             _ => {}
         }
-        Entry::next(self.head, at_ms, turn, round, event)
+        (turn, round)
     }
 
     /// Takes one entry.
@@ -185,6 +193,11 @@ impl State {
         self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Asking(_)))
     }
 
+    /// Whether a person was asked, and has not answered.
+    pub fn is_asking_a_person(&self) -> bool {
+        self.calls.iter().any(|open| matches!(open.status, CallStatus::Asked(_)))
+    }
+
     /// The open call with this identifier.
     pub fn call(&self, id: &CallId) -> Option<&OpenCall> {
         self.calls.iter().find(|open| open.call.id == *id)
@@ -236,8 +249,18 @@ impl State {
             let hash = |config: &SessionConfigured| config.agent.as_ref().map(|agent| agent.hash);
             if hash(before) != hash(config) {
                 self.allowed.clear();
+                let has_not_begun =
+                    |open: &&mut OpenCall| open.status == CallStatus::Allowed && open.attempts == 0;
+                self.calls.iter_mut().filter(has_not_begun).for_each(|open| {
+                    open.status = CallStatus::New;
+                });
             }
-            if before.model.url != config.model.url {
+            let is_other_model = before.model.url != config.model.url;
+            if is_other_model || before.tools != config.tools {
+                // What was refused may be taken now.
+                (self.repairs, self.repairs_kept) = <(Repairs, Repairs)>::default();
+            }
+            if is_other_model {
                 self.on_turn(|turn| turn.fallback = 0);
             }
         }
@@ -300,7 +323,7 @@ impl State {
         let content = std::mem::take(&mut self.content);
         let message = UserMessage { results, content };
         if message != UserMessage::default() {
-            self.messages.push(Arc::new(Message::User(message)));
+            self.messages.push(Arc::new(Message::User(message).packed()));
         }
         self.begin_messages();
     }
@@ -371,7 +394,14 @@ impl State {
                 status: CallStatus::New,
             })
             .collect();
-        self.messages.push(Arc::new(Message::Assistant(sendable(reply))));
+        // What it cost and what it was called stands in the log, and in no request.
+        let sent = Reply {
+            usage: Usage::default(),
+            model: String::new(),
+            provider_id: String::new(),
+            ..sendable(reply)
+        };
+        self.messages.push(Arc::new(Message::Assistant(sent).packed()));
     }
 
     /// What was sent and what was read of it, in tokens, where a server reads less and does not say

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     event::{Entry, Head, Stop},
-    gate::BoxFuture,
+    gate::{BoxFuture, Choice},
     hash::Hash,
+    message::CallId,
     stored::Standing,
 };
 
@@ -244,8 +245,32 @@ pub struct Snapshot {
     pub seq: u64,
     /// The version of the form.
     pub version: u32,
-    /// The fold.
+    /// The fold without its pieces.
     pub bytes: Arc<[u8]>,
+}
+
+/// Pieces of a fold that are kept with a snapshot. They are numbered from 0 on, and the next
+/// snapshots have them, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewPieces {
+    /// How many of those that are there already go on to count; the others are thrown away.
+    pub before: u32,
+    /// The next ones.
+    pub bytes: Vec<Arc<[u8]>>,
+}
+
+/// Answers that are left for one session at most; further ones are refused until some are taken.
+pub const ANSWERS_LEFT_MAX: usize = 256;
+
+/// A person's answer that is left for whoever drives the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerLeft {
+    /// The call that was asked about.
+    pub call: CallId,
+    /// The answer.
+    pub choice: Choice,
+    /// Why, for the model; may be empty.
+    pub why: String,
 }
 
 /// Where logs are kept: what a driver and its clients need.
@@ -296,14 +321,38 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::pending())
     }
 
-    /// Keeps a snapshot in the place of the session's last one. What is kept nowhere is read from
-    /// the log again.
+    /// Leaves an answer for whoever drives the session, which needs no claim: the log is not written,
+    /// its driver does that. It stands until the log has an answer about that call; of several about
+    /// one call the first one stands.
+    fn leave_answer(
+        &self,
+        session: &SessionId,
+        answer: AnswerLeft,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let (what, call) = (format!("session {session}"), answer.call);
+        let why = format!("this store keeps no answers for others: the one about {call} is lost");
+        Box::pin(std::future::ready(Err(StoreError::Other { what, why })))
+    }
+
+    /// The answers that were left and that the log does not have, in the order of their calls: at
+    /// most [`ANSWERS_LEFT_MAX`].
+    fn answers_left(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<AnswerLeft>, StoreError>> {
+        let _ = session;
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Keeps a snapshot in the place of the session's last one, together with its new pieces. What
+    /// is kept nowhere is read from the log again.
     fn keep_snapshot(
         &self,
         claim: &Claim,
         snapshot: Snapshot,
+        pieces: NewPieces,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        let _ = (claim, snapshot);
+        let _ = (claim, snapshot, pieces);
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -313,6 +362,16 @@ pub trait Store: Send + Sync {
         session: &SessionId,
     ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
         let _ = session;
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// A piece that was kept with a snapshot, if it is still there.
+    fn snapshot_piece(
+        &self,
+        session: &SessionId,
+        number: u32,
+    ) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
+        let _ = (session, number);
         Box::pin(std::future::ready(Ok(None)))
     }
 }
@@ -365,7 +424,8 @@ pub trait Archive: Store {
     }
 
     /// Sessions that can be driven now, the longest waiting first: nobody holds them, and a turn
-    /// is open, or parked until a time that is not after `now_ms`. At most `count_max`.
+    /// is open, or parked until a time that is not after `now_ms`, or waits for calls and was left an
+    /// answer. At most `count_max`.
     fn due(
         &self,
         now_ms: i64,
@@ -414,12 +474,28 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).changed(session)
     }
 
+    fn leave_answer(
+        &self,
+        session: &SessionId,
+        answer: AnswerLeft,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        (**self).leave_answer(session, answer)
+    }
+
+    fn answers_left(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<AnswerLeft>, StoreError>> {
+        (**self).answers_left(session)
+    }
+
     fn keep_snapshot(
         &self,
         claim: &Claim,
         snapshot: Snapshot,
+        pieces: NewPieces,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        (**self).keep_snapshot(claim, snapshot)
+        (**self).keep_snapshot(claim, snapshot, pieces)
     }
 
     fn snapshot(
@@ -427,6 +503,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         session: &SessionId,
     ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
         (**self).snapshot(session)
+    }
+
+    fn snapshot_piece(
+        &self,
+        session: &SessionId,
+        number: u32,
+    ) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
+        (**self).snapshot_piece(session, number)
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {

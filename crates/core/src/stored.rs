@@ -85,7 +85,7 @@ impl<'a> Changes<'a> {
             Event::SessionConfigured(e) => {
                 self.agent = Some(e.agent.as_ref().map_or("", |agent| &agent.name));
             }
-            // A round also opens a turn whose prompt came too late for the one before.
+            // Logs from before `unread` say only by a round that a late prompt opened a turn.
             Event::PromptSubmitted(_) | Event::Woken(_) | Event::RoundStarted(_) => {
                 self.stands(Standing::Open, None);
             }
@@ -94,14 +94,12 @@ impl<'a> Changes<'a> {
                 self.for_calls = !e.calls.is_empty();
             }
             Event::PermissionAnswered(_) | Event::ToolFinished(_) => self.answered(entry.at_ms),
-            Event::TurnEnded(e) => {
-                let standing = match (e.stop, self.for_calls) {
-                    (Stop::Parked, true) => Standing::Waiting,
-                    (Stop::Parked, false) => Standing::Parked,
-                    _ => Standing::Idle,
-                };
-                self.stands(standing, Some(e.stop));
-            }
+            Event::TurnEnded(e) => match (e.stop, self.for_calls) {
+                (Stop::Parked, true) => self.stands(Standing::Waiting, Some(e.stop)),
+                (Stop::Parked, false) => self.stands(Standing::Parked, Some(e.stop)),
+                _ if e.unread => self.stands(Standing::Open, None),
+                _ => self.stands(Standing::Idle, Some(e.stop)),
+            },
             Event::ModelReplied(_)
             | Event::ModelFailed(_)
             | Event::ProjectionRepaired(_)

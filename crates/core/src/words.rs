@@ -43,6 +43,9 @@ pub const CANCELLED_IN_THE_MIDDLE: &str = "Cancelled by the user while it ran. I
 /// Told for a call whose outcome nobody knows.
 pub const UNKNOWN: &str = "Outcome unknown: the process that ran this call ended before it did. \
      It may or may not have happened. Check before you try it again.";
+/// Told for a call that may run again, when one process after the other ended in it.
+pub const UNKNOWN_EACH_TIME: &str = "Outcome unknown: each process that ran this call ended before \
+     it did. Don't try it again as it is.";
 /// Told for a call in a log that holds no result for it.
 pub const NO_RESULT: &str = "No result was recorded for this call.";
 /// Told for a call that waited for a person when the person said something else.
@@ -186,6 +189,9 @@ pub fn image_refused(media_type: &str) -> String {
 pub fn shrunk(bytes: usize) -> String {
     format!("\n[… {bytes} bytes left out here: the request was too large …]\n")
 }
+
+/// Stands for an old text in a request that was too large.
+pub const LEFT_OUT: &str = "[left out]";
 
 /// Stands for the arguments of an earlier call in a request that was too large: a JSON object.
 pub fn arguments_left_out(bytes: usize) -> String {

@@ -21,9 +21,8 @@ use inspan_core::{
     provider::{ErrorClass, Provider},
     recover::{fallback, retry_at_ms, supersede},
     repair::pictures_within,
-    snapshot::{self, FOLD_VERSION},
-    store::{Claim, Snapshot, StoreError},
-    tool::{Invocation, Probed, Tool},
+    store::{AnswerLeft, Claim, StoreError},
+    tool::{Invocation, Probed, Tool, ToolError},
     turn::{CallStatus, OpenCall, Phase},
     words,
 };
@@ -31,13 +30,14 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     effects::{
-        AbortSignal, Clients, Done, Ending, ModelDone, ModelEnd, ask_model, for_the_log, run_tool,
-        usage_estimated,
+        AbortSignal, Clients, Done, Ending, ModelDone, ModelEnd, ask_model, fits, for_the_log,
+        run_tool, usage_estimated, within_limits,
     },
+    folded::{Folded, SnapshotKept},
     judge::judge,
     outside,
     request::{Kept, Rendered},
-    session::{Command, Folded, Setup, Submitted},
+    session::{Command, Setup, Submitted},
     updates::{Tell, Update},
 };
 
@@ -51,8 +51,9 @@ pub(crate) struct Start {
     pub(crate) updates: Tell,
 }
 
-/// Entries from one snapshot to the next at least.
-const SNAPSHOT_ENTRIES_MIN: u64 = 256;
+/// How long a driver waits before it looks for an answer that another process left, when nobody tells
+/// it of one.
+const ANSWERS_LOOK_MS_MAX: u64 = 1_000;
 
 /// How soon a job is probed again at least, in milliseconds.
 const PROBE_AFTER_MS_MIN: u64 = 1_000;
@@ -79,8 +80,8 @@ pub(crate) struct Driver {
     pending: Vec<Entry>,
     /// What the store has been given.
     stored: Head,
-    /// The entry after which the last snapshot was made; 0 for none.
-    snapshot: u64,
+    /// The last snapshot.
+    snapshot: SnapshotKept,
     announced: Vec<Announced>,
     commits: FuturesOrdered<Commit>,
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -96,7 +97,7 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(start: Start) -> Self {
         let Start { setup, claim, folded, tools, commands, updates } = start;
-        let (snapshot, state) = folded.into_parts();
+        let Folded { state, snapshot } = folded;
         Self {
             setup,
             lost: claim.guard.lost(),
@@ -148,7 +149,11 @@ impl Driver {
                 Action::ProbeTool(call) => self.probe(&call).await?,
                 Action::AbortEffects(why) => self.abort_all(why).await?,
                 Action::Wait { until_ms } => self.wait(until_ms).await?,
-                Action::Idle { until_ms } if self.commands.is_some() => self.wait(until_ms).await?,
+                Action::Idle { until_ms }
+                    if self.commands.is_some() || !self.under_way.is_empty() =>
+                {
+                    self.wait(until_ms).await?;
+                }
                 Action::Idle { .. } => {
                     self.flush().await?;
                     return self.committed().await;
@@ -202,14 +207,11 @@ impl Driver {
     /// After the end of a turn, hands the state to the store, so that a long log is not folded again
     /// from its beginning. It is a cache: whether it was kept matters to nobody.
     fn keep_snapshot(&mut self) {
-        let seq = self.state.head.seq;
-        let is_due = self.state.turn.is_none()
-            && self.stored.seq == seq
-            && seq.saturating_sub(self.snapshot) >= SNAPSHOT_ENTRIES_MIN;
-        if let Some(bytes) = is_due.then(|| snapshot::write(&self.state)).flatten() {
-            self.snapshot = seq;
-            let snapshot = Snapshot { seq, version: FOLD_VERSION, bytes: bytes.into() };
-            tokio::spawn(self.setup.store.keep_snapshot(&self.claim, snapshot));
+        if self.state.turn.is_some() || self.stored.seq != self.state.head.seq {
+            return;
+        }
+        if let Some((snapshot, pieces)) = self.snapshot.next(&self.state) {
+            tokio::spawn(self.setup.store.keep_snapshot(&self.claim, snapshot, pieces));
         }
     }
 
@@ -322,13 +324,42 @@ impl Driver {
         }
         self.flush().await?;
         let wait_ms = self.wait_ms(until_ms);
+        let may_be_answered = self.may_be_answered();
         tokio::select! {
             biased;
             () = &mut self.lost => return Err(self.moved()),
             Some(commit) = self.commits.next() => self.publish(commit)?,
             Some(done) = self.under_way.next() => self.ended(done),
             command = next_command(&mut self.commands) => self.command(command),
+            () = may_be_answered => self.take_answers().await?,
             () = sleep(wait_ms) => {}
+        }
+        Ok(())
+    }
+
+    /// Resolves when another process may have left an answer to an open question.
+    fn may_be_answered(&self) -> BoxFuture<'static, ()> {
+        if !self.state.is_asking_a_person() {
+            return std::future::pending().boxed();
+        }
+        let news = self.setup.store.changed(Some(&self.claim.session));
+        async move {
+            tokio::select! {
+                () = news => {}
+                () = sleep(Some(ANSWERS_LOOK_MS_MAX)) => {}
+            }
+        }
+        .boxed()
+    }
+
+    /// Takes the answers that other processes left. The store forgets each with the entry that has
+    /// it, so none is taken twice.
+    async fn take_answers(&mut self) -> Result<(), StoreError> {
+        let left = self.setup.store.answers_left(&self.claim.session).await?;
+        for AnswerLeft { call, choice, why } in left {
+            if let Ok(event) = outside::answered(&self.state, &call, choice, why) {
+                self.record(event);
+            }
         }
         Ok(())
     }
@@ -396,18 +427,40 @@ impl Driver {
                     self.record(event);
                 }
             }
-            Command::Deliver { call, outcome } => {
-                let mask = &self.setup.mask;
-                if let Ok(event) = outside::delivered(&self.state, &call, outcome, mask) {
-                    self.record(event);
-                }
+            Command::Deliver { call, outcome } => self.deliver(call, outcome),
+        }
+    }
+
+    /// Records a result from outside. The whole of a long one is durable before: it is recorded when
+    /// that is done, if the session still takes it then.
+    fn deliver(&mut self, call: CallId, outcome: Result<ToolResult, ToolError>) {
+        if outside::awaited(&self.state, &call).is_err() {
+            return;
+        }
+        let (how, result) = outside::outcome_of(outcome);
+        let mask = self.setup.mask.clone();
+        match self.setup.spills().filter(|_| !fits(&result.content)) {
+            None => self.delivered(&call, how, within_limits(result, &mask)),
+            Some(spills) => {
+                let kept = async move {
+                    let result = for_the_log(result, &call, &mask, Some(&*spills)).await;
+                    Done::Delivered { call, how, result }
+                };
+                self.under_way.push(kept.boxed());
             }
+        }
+    }
+
+    fn delivered(&mut self, call: &CallId, how: How, result: ToolResult) {
+        if let Ok(event) = outside::delivered(&self.state, call, how, result) {
+            self.record(event);
         }
     }
 
     fn ended(&mut self, done: Done) {
         match done {
             Done::Tool(finished) => self.tool_ended(finished),
+            Done::Delivered { call, how, result } => self.delivered(&call, how, result),
             Done::Model(done) => self.model_ended(done),
         }
     }
@@ -437,8 +490,11 @@ impl Driver {
         let (class, message, retry_at_ms, refused) = match end {
             ModelEnd::Finished(stop) => {
                 let mut reply = built.finish(stop, &issuer, seq);
-                // A server that never counts would spend nothing for ever.
-                if counted.input_total() == 0 {
+                // A server that never counts would spend nothing for ever, and one that says anything
+                // would spend all.
+                let is_plausible = counted.is_plausible(self.asked_tokens());
+                if counted.input_total() == 0 || !is_plausible {
+                    let counted = if is_plausible { counted } else { Usage::default() };
                     reply.usage = self.estimated(&counted, &reply.parts);
                 }
                 return self.replied(reply, first_ms, ms);

@@ -38,6 +38,13 @@ pub(crate) enum Done {
     Model(ModelDone),
     /// A tool call.
     Tool(ToolFinished),
+    /// The whole of a result that came from outside is kept.
+    Delivered {
+        call: CallId,
+        how: How,
+        /// As it may stand in the log.
+        result: ToolResult,
+    },
 }
 
 /// How a model call ended.
@@ -306,7 +313,7 @@ pub(crate) fn within_limits(mut result: ToolResult, mask: &Mask) -> ToolResult {
 const SPILL_NOTE_BYTES_MAX: usize = 1024;
 
 /// Whether the model can read all of it.
-fn fits(content: &[Content]) -> bool {
+pub(crate) fn fits(content: &[Content]) -> bool {
     let bytes = content.iter().map(|content| match content {
         Content::Text { text } => text.len(),
         Content::Image(_) => 0,

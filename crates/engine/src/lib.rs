@@ -9,6 +9,7 @@
 pub mod clock;
 mod driver;
 mod effects;
+mod folded;
 mod judge;
 pub mod outside;
 mod request;

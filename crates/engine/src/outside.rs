@@ -3,12 +3,13 @@
 //! appends it, and the next driver goes on from there.
 
 use inspan_core::{
-    Event, State,
-    event::{PermissionAnswered, ToolFinished},
+    Entry, Event, State,
+    blobs::Blobs,
+    event::{Head, PermissionAnswered, ToolFinished},
     gate::{AnsweredBy, Choice},
     mask::Mask,
-    message::{CallId, How, ToolResult},
-    prompt::Message,
+    message::{CallId, How, Labels, ToolResult},
+    prompt::{CallResult, Message},
     recover,
     store::{Claim, SessionId, Store, StoreError},
     tool::ToolError,
@@ -17,8 +18,8 @@ use inspan_core::{
 
 use crate::{
     clock::Clock,
-    effects::{failed, within_limits},
-    session::{fold, fold_to},
+    effects::{failed, for_the_log},
+    folded::{fold, fold_to},
 };
 
 /// Why something from outside was not taken.
@@ -80,10 +81,11 @@ pub async fn answer(
     let claim = store.claim(session).await?;
     let state = fold(store, session).await?;
     let event = answered(&state, call, choice, why)?;
-    append(store, clock, &claim, state, vec![event]).await
+    Ok(append(store, clock, &claim, state, vec![event]).await?)
 }
 
-/// The result of work that went on elsewhere comes to a session that nobody drives.
+/// The result of work that went on elsewhere comes to a session that nobody drives. One that is too
+/// long for the log is kept whole in `spills`, where there is a place for it.
 ///
 /// # Errors
 /// The session has no such call, the result was delivered before, somebody drives the session, or
@@ -95,11 +97,15 @@ pub async fn deliver(
     call: &CallId,
     outcome: Result<ToolResult, ToolError>,
     mask: &Mask,
+    spills: Option<&dyn Blobs>,
 ) -> Result<(), OutsideError> {
     let claim = store.claim(session).await?;
     let state = fold(store, session).await?;
-    let event = delivered(&state, call, outcome, mask)?;
-    append(store, clock, &claim, state, vec![event]).await
+    awaited(&state, call)?;
+    let (how, result) = outcome_of(outcome);
+    let result = for_the_log(result, call, mask, spills).await;
+    let event = delivered(&state, call, how, result)?;
+    Ok(append(store, clock, &claim, state, vec![event]).await?)
 }
 
 /// Begins `child`, whose past is the log of `parent` up to entry `seq`, or up to its end. Nothing
@@ -127,6 +133,29 @@ pub async fn fork(
         return Err(StoreError::Damaged { what, why }.into());
     }
     let claim = store.create(&child).await?;
+    Ok(append(store, clock, &claim, state, events).await?)
+}
+
+/// Begins `session` with entries from elsewhere. What was open there may go on there, so it is
+/// unknown here, as in a fork, and no yes that was given there counts.
+///
+/// # Errors
+/// The session exists, or the store says no.
+pub async fn import(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    session: SessionId,
+    entries: Vec<Entry>,
+) -> Result<(), StoreError> {
+    let state = State::fold(&entries);
+    let claim = store.create(&session).await?;
+    store.append(&claim, Head::default(), entries.into()).await?;
+    let is_open = state.turn.is_some() || state.parked.is_some() || !state.allowed.is_empty();
+    if !is_open {
+        return Ok(());
+    }
+    let inspan = env!("CARGO_PKG_VERSION");
+    let events = recover::fork(&state, session.clone(), session, inspan, clock.now_ms());
     append(store, clock, &claim, state, events).await
 }
 
@@ -136,7 +165,7 @@ async fn append(
     claim: &Claim,
     mut state: State,
     events: Vec<Event>,
-) -> Result<(), OutsideError> {
+) -> Result<(), StoreError> {
     let after = state.head;
     let mut entries = Vec::new();
     for event in events {
@@ -144,7 +173,7 @@ async fn append(
         state.apply(&entry);
         entries.push(entry);
     }
-    Ok(store.append(claim, after, entries.into()).await?)
+    store.append(claim, after, entries.into()).await
 }
 
 /// The fact that a person answered.
@@ -163,13 +192,34 @@ pub(crate) fn answered(
     Ok(PermissionAnswered { call: call.clone(), choice, by, why }.into())
 }
 
-/// The fact that a result came: the answer of a call that waits for it, else news.
+/// What became of work that went on elsewhere, as a result that is not yet fit for the log.
+pub(crate) fn outcome_of(outcome: Result<ToolResult, ToolError>) -> (How, ToolResult) {
+    match outcome {
+        Ok(result) => (How::Ok, result),
+        Err(error) => (How::Failed, failed(error)),
+    }
+}
+
+/// The fact that a result came, as it may be kept: the answer of a call that waits for it, else news.
 pub(crate) fn delivered(
     state: &State,
     call: &CallId,
-    outcome: Result<ToolResult, ToolError>,
-    mask: &Mask,
+    how: How,
+    result: ToolResult,
 ) -> Result<Event, OutsideError> {
+    let (name, labels) = awaited(state, call)?;
+    // Whoever delivers twice, because no answer reached him, tells no news.
+    let is_same = |one: &CallResult| {
+        one.call == *call && one.how == how && one.result.content == result.content
+    };
+    if results(state).any(is_same) {
+        return Err(OutsideError::Delivered(call.clone()));
+    }
+    Ok(ToolFinished { call: call.clone(), name, how, result, labels, ms: 0 }.into())
+}
+
+/// The name of a call that a result can come for, and the labels of that.
+pub(crate) fn awaited(state: &State, call: &CallId) -> Result<(String, Labels), OutsideError> {
     if state.late.contains(call) {
         return Err(OutsideError::Delivered(call.clone()));
     }
@@ -193,12 +243,19 @@ pub(crate) fn delivered(
     let labels = open
         .and_then(|open| open.tool.as_ref())
         .map_or_else(Default::default, |tool| tool.effects.labels());
-    let (how, result) = match outcome {
-        Ok(result) => (How::Ok, result),
-        Err(error) => (How::Failed, failed(error)),
-    };
-    let result = within_limits(result, mask);
-    Ok(ToolFinished { call: call.clone(), name, how, result, labels, ms: 0 }.into())
+    Ok((name, labels))
+}
+
+/// The results of all calls that have one.
+fn results(state: &State) -> impl Iterator<Item = &CallResult> {
+    let told = state.messages.iter().flat_map(|message| match &**message {
+        Message::User(user) => user.results.as_slice(),
+        Message::Assistant(_) => &[],
+    });
+    told.chain(state.calls.iter().filter_map(|open| match &open.status {
+        CallStatus::Answered(result) => Some(&**result),
+        _ => None,
+    }))
 }
 
 fn name_of(state: &State, call: &CallId) -> Option<String> {

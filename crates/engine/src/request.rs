@@ -49,7 +49,7 @@ impl Rendered {
         let limits = provider.picture_limits();
         // A server that takes none is told of them in words.
         let kept = Kept { fit: kept.fit.filter(|_| limits.count_max > 0), ..kept };
-        let shown = new.iter().map(|message| &**message);
+        let shown = new.iter().map(|message| &***message);
         let pictures = Pictures::load(shown, kept, &limits).await;
         for message in new {
             let message = pictures.noted(message);

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use inspan_core::{
-    Entry, State,
+    State,
     event::{Event, ModelRef, SessionConfigured, SessionStarted},
     gate::{Asking, Choice, Gate},
     mask::Mask,
@@ -12,10 +12,7 @@ use inspan_core::{
     provider::Provider,
     recover::recover,
     shared::Shared,
-    snapshot,
-    store::{
-        Blobs, Claim, ENTRIES_READ_MAX, SessionFilter, SessionId, Snapshot, Store, StoreError,
-    },
+    store::{AnswerLeft, Blobs, Claim, SessionFilter, SessionId, Store, StoreError},
     tool::{Tool, ToolError},
 };
 use tokio::{
@@ -26,9 +23,12 @@ use tokio::{
 use crate::{
     clock::Clock,
     driver::{Driver, Start},
+    folded, outside,
     tools::open_result::OpenResult,
     updates::{UPDATES_WAITING_MAX, Update, Updates},
 };
+
+pub use crate::folded::{Folded, fold, log};
 
 /// Commands that wait for the driver.
 const COMMANDS_WAITING_MAX: usize = 64;
@@ -204,7 +204,7 @@ impl Session {
     pub async fn resume(mut setup: Setup, id: SessionId) -> Result<(Self, Ended), SessionError> {
         setup.resolve()?;
         let claim = setup.store.claim(&id).await?;
-        let folded = latest(&*setup.store, &id).await?;
+        let folded = folded::latest(&*setup.store, &id).await?;
         Self::go_on(setup, claim, folded).await
     }
 
@@ -241,6 +241,11 @@ impl Session {
         let mut first = recover(&state, setup.clock.now_ms());
         if state.config.as_deref() != Some(&setup.config) {
             first.push(setup.config.clone().into());
+        }
+        if state.is_asking_a_person() {
+            for AnswerLeft { call, choice, why } in setup.store.answers_left(&id).await? {
+                first.extend(outside::answered(&state, &call, choice, why).ok());
+            }
         }
         Self::run(setup, claim, Folded { state, snapshot }, first).await
     }
@@ -325,118 +330,10 @@ async fn check_end(store: &dyn Store, id: &SessionId, state: &State) -> Result<(
 
 /// The log of a session is damaged in a way that nothing can be appended to, and whole up to entry
 /// `whole`.
-fn cant_go_on(id: &SessionId, why: &str, whole: u64) -> StoreError {
+pub(crate) fn cant_go_on(id: &SessionId, why: &str, whole: u64) -> StoreError {
     let how = match whole {
         0 => "no entry before that can be gone on from".to_owned(),
         whole => format!("`inspan fork {id} --at {whole}` goes on from entry {whole}"),
     };
     StoreError::Damaged { what: format!("session {id}"), why: format!("{why}; {how}") }
-}
-
-/// The whole log of a session.
-///
-/// # Errors
-/// What the store says.
-pub async fn log(store: &dyn Store, id: &SessionId) -> Result<Vec<Entry>, StoreError> {
-    let mut log: Vec<Entry> = Vec::new();
-    loop {
-        let after = log.last().map_or(0, |entry| entry.seq);
-        let more = store.read(id, after, ENTRIES_READ_MAX).await?;
-        let is_last = more.len() < ENTRIES_READ_MAX;
-        log.extend(more);
-        if is_last {
-            return Ok(log);
-        }
-    }
-}
-
-/// The state of a stored log.
-///
-/// # Errors
-/// What the store says; [`StoreError::Damaged`] when an entry is missing.
-pub async fn fold(store: &dyn Store, id: &SessionId) -> Result<State, StoreError> {
-    Ok(Folded::read(store, id, |_, _| {}).await?.state)
-}
-
-/// The state after entry `seq`, or at the end of a log that is shorter.
-pub(crate) async fn fold_to(
-    store: &dyn Store,
-    id: &SessionId,
-    seq: u64,
-) -> Result<State, StoreError> {
-    let latest = latest(store, id).await?;
-    let mut folded = if latest.state.head.seq <= seq { latest } else { Folded::default() };
-    folded.read_on(store, id, seq, |_, _| {}).await?;
-    Ok(folded.state)
-}
-
-/// A state, and how much of it was in a snapshot.
-#[derive(Clone, Debug, Default)]
-pub struct Folded {
-    /// The state.
-    pub state: State,
-    /// The last entry of the snapshot that it was made from; 0 for none.
-    snapshot: u64,
-}
-
-impl Folded {
-    /// Folds a stored log. `see` is called with each entry that is read, and the state before it:
-    /// those of a snapshot are not read.
-    ///
-    /// # Errors
-    /// What the store says; [`StoreError::Damaged`] when an entry is missing.
-    pub async fn read(
-        store: &dyn Store,
-        id: &SessionId,
-        see: impl FnMut(&State, &Entry) + Send,
-    ) -> Result<Self, StoreError> {
-        let mut folded = latest(store, id).await?;
-        folded.read_on(store, id, u64::MAX, see).await?;
-        Ok(folded)
-    }
-
-    /// The last entry of the snapshot, and the state.
-    pub(crate) fn into_parts(self) -> (u64, State) {
-        (self.snapshot, self.state)
-    }
-
-    /// Goes on to entry `seq`, or to the end of a log that is shorter.
-    async fn read_on(
-        &mut self,
-        store: &dyn Store,
-        id: &SessionId,
-        seq: u64,
-        mut see: impl FnMut(&State, &Entry) + Send,
-    ) -> Result<(), StoreError> {
-        let state = &mut self.state;
-        while state.head.seq < seq {
-            let entries: Vec<Entry> = store.read(id, state.head.seq, ENTRIES_READ_MAX).await?;
-            for entry in entries.iter().take_while(|entry| entry.seq <= seq) {
-                if entry.seq != state.head.seq + 1 {
-                    let why = format!("entry {} is missing", state.head.seq + 1);
-                    return Err(cant_go_on(id, &why, state.head.seq));
-                }
-                see(state, entry);
-                state.apply(entry);
-            }
-            if entries.len() < ENTRIES_READ_MAX {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The state of the last snapshot, if this build can read it and it is one of this log; else the
-/// one before the first entry.
-async fn latest(store: &dyn Store, id: &SessionId) -> Result<Folded, StoreError> {
-    // A snapshot that can't be read is none: the log is read in its place, and says what is wrong.
-    let kept = store.snapshot(id).await.ok().flatten();
-    let Some(Snapshot { seq, version, bytes }) = kept else {
-        return Ok(Folded::default());
-    };
-    let before = seq.saturating_sub(1);
-    let entry = store.read(id, before, 1).await?.into_iter().find(|entry| entry.seq == seq);
-    let state = entry.and_then(|entry| snapshot::read(version, entry.head(), &bytes));
-    Ok(state.map_or_else(Folded::default, |state| Folded { state, snapshot: seq }))
 }

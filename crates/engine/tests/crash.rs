@@ -5,7 +5,7 @@ mod common;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -20,7 +20,10 @@ use inspan_core::{
     store::{Claim, SessionFilter, SessionId, SessionRow, Store, StoreError},
     tool::Probed,
 };
-use inspan_engine::{Session, session::fold};
+use inspan_engine::{
+    Session,
+    session::{Folded, fold, log},
+};
 use inspan_store::Memory;
 use inspan_testkit::model::Answer;
 use serde_json::json;
@@ -196,4 +199,92 @@ async fn a_store_that_fails_ends_the_driver_and_begins_no_effect() {
     );
     assert_eq!(witness.all(), [] as [&str; 0]);
     assert!(!session.submit(inspan_engine::Command::Cancel).await);
+}
+
+/// A store that remembers after which entry it was read.
+#[derive(Default)]
+struct Remembering {
+    log: Memory,
+    read: Mutex<Vec<u64>>,
+}
+
+impl Store for Remembering {
+    fn create(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
+        self.log.create(session)
+    }
+
+    fn claim(&self, session: &SessionId) -> BoxFuture<'static, Result<Claim, StoreError>> {
+        self.log.claim(session)
+    }
+
+    fn append(
+        &self,
+        claim: &Claim,
+        after: Head,
+        entries: Arc<[Entry]>,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.log.append(claim, after, entries)
+    }
+
+    fn read(
+        &self,
+        session: &SessionId,
+        after: u64,
+        count_max: usize,
+    ) -> BoxFuture<'static, Result<Vec<Entry>, StoreError>> {
+        self.read.lock().unwrap().push(after);
+        self.log.read(session, after, count_max)
+    }
+
+    fn sessions(
+        &self,
+        filter: &SessionFilter,
+    ) -> BoxFuture<'static, Result<Vec<SessionRow>, StoreError>> {
+        self.log.sessions(filter)
+    }
+}
+
+/// Whoever has folded a log already reads only what came since, and what came since counts.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_resumed_after_what_was_folded() {
+    let store = Arc::new(Remembering::default());
+    let answers = ["One.", "Two.", "Three."].map(Answer::text);
+    let world = World::on(store.clone(), answers);
+    world.run("First").await;
+    let folded = Folded::read(&*store, &world.id, |_, _| {}).await.unwrap();
+    let known = folded.state.head.seq;
+    // Another process goes on meanwhile, and while it does nobody else can.
+    let (session, ended) = Session::resume(world.setup.clone(), world.id.clone()).await.unwrap();
+    let resume =
+        async || Session::resume_after(world.setup.clone(), world.id.clone(), folded.clone()).await;
+    let refused = resume().await.err();
+    assert_eq!(refused, Some(StoreError::InUse(world.id.clone()).into()));
+    say(&session, "Second").await;
+    drop(session);
+    ended.await.unwrap().unwrap();
+    let before = fold(&*store, &world.id).await.unwrap();
+
+    store.read.lock().unwrap().clear();
+    let (session, ended) = resume().await.unwrap();
+    assert_eq!(*store.read.lock().unwrap(), [known]);
+    say(&session, "Third").await;
+    drop(session);
+    ended.await.unwrap().unwrap();
+    let log = log(&*store, &world.id).await.unwrap();
+    let mut head = Head::default();
+    for entry in &log {
+        assert!(entry.follows(head), "{}", entry.seq);
+        head = entry.head();
+    }
+    assert_eq!(log[before.head.seq as usize].event.kind(), "PromptSubmitted");
+    assert_eq!(
+        world.model.requests().pop().unwrap(),
+        [
+            "user: \"First\"",
+            "assistant: One.",
+            "user: \"Second\"",
+            "assistant: Two.",
+            "user: \"Third\""
+        ]
+    );
 }

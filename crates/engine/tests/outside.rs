@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use common::{Counting, Does, PausedClock, Says, Witness, World, in_short, say, until_stop};
 use inspan_core::{
+    Event,
     effects::Repeat,
-    event::ModelRef,
-    gate::{Asking, Choice, Verdict},
+    event::{ModelRef, Stop},
+    gate::{AnsweredBy, Asking, Choice, Verdict},
     mask::Mask,
     message::{CallId, ReplyStop, ToolResult},
     provider::{ErrorClass, Refused},
+    store::AnswerLeft,
 };
 use inspan_engine::{
     Command, Fallback, Session,
@@ -74,6 +76,52 @@ async fn a_permission_is_answered_by_another_process() {
     );
 }
 
+/// Another process leaves an answer for whoever drives the session, or drives it next.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_left_is_taken() {
+    for asking in [Asking::Now, Asking::Later] {
+        let witness = Witness::default();
+        let mut world = World::new([Answer::calls(&[("pay", json!({}))]), Answer::text("Paid.")])
+            .tool(Counting::new("pay", Repeat::Once, Does::Echo, &witness))
+            .gate(Says("pay", Ok(Verdict::Ask("it costs".to_owned()))));
+        world.setup.asking = asking;
+        let store = world.setup.store.clone();
+        let left = AnswerLeft {
+            call: call("call_5_0"),
+            choice: Choice::Once,
+            why: "it is mine".to_owned(),
+        };
+        let (mut session, mut ended) = world.start().await;
+        say(&session, "Pay").await;
+        if asking == Asking::Now {
+            common::until(&session, |event| event.kind() == "PermissionAsked").await;
+            // What nobody was asked about is not taken.
+            let other = AnswerLeft { call: call("call_9_0"), ..left.clone() };
+            store.leave_answer(&world.id, other).await.unwrap();
+            store.leave_answer(&world.id, left).await.unwrap();
+        } else {
+            until_stop(&session).await;
+            drop(session);
+            ended.await.unwrap().unwrap();
+            store.leave_answer(&world.id, left).await.unwrap();
+            (session, ended) =
+                Session::resume(world.setup.clone(), world.id.clone()).await.unwrap();
+        }
+        let is_end = |event: &Event| matches!(event, Event::TurnEnded(e) if e.stop == Stop::End);
+        let log = common::until(&session, is_end).await;
+        let answers = log.iter().filter_map(|entry| match &entry.event {
+            Event::PermissionAnswered(e) => Some((e.by, e.why.as_str())),
+            _ => None,
+        });
+        assert_eq!(answers.collect::<Vec<_>>(), [(AnsweredBy::Person, "it is mine")]);
+        assert_eq!(witness.all(), ["begin pay{}", "end pay{}"], "{asking:?}");
+        let still = store.answers_left(&world.id).await.unwrap();
+        assert!(still.iter().all(|left| left.call == call("call_9_0")), "{still:?}");
+        drop(session);
+        ended.await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_result_that_comes_later_wakes_the_turn_and_comes_once() {
     let witness = Witness::default();
@@ -94,7 +142,7 @@ async fn a_result_that_comes_later_wakes_the_turn_and_comes_once() {
     session.submit(Command::Deliver { call: call("call_5_0"), outcome }).await;
     let log = common::until(
         &session,
-        |event| matches!(event, inspan_core::Event::TurnEnded(e) if e.stop.as_str() == "end"),
+        |event| matches!(event, Event::TurnEnded(e) if e.stop.as_str() == "end"),
     )
     .await;
     assert_eq!(
@@ -116,7 +164,9 @@ async fn a_result_that_comes_later_wakes_the_turn_and_comes_once() {
     let deliver = |id: &str| {
         let (session, call, clock) = (world.id.clone(), call(id), &clock);
         let outcome = Ok(ToolResult::text("once more"));
-        async move { outside::deliver(store, clock, &session, &call, outcome, &Mask::default()).await }
+        async move {
+            outside::deliver(store, clock, &session, &call, outcome, &Mask::default(), None).await
+        }
     };
     assert_eq!(deliver("call_5_0").await, Ok(()));
     assert_eq!(deliver("call_5_0").await, Err(OutsideError::Delivered(call("call_5_0"))));

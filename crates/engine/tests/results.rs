@@ -4,13 +4,13 @@ mod common;
 
 use std::{fs, sync::Arc};
 
-use common::{World, say, until, until_stop};
+use common::{Counting, Does, PausedClock, Witness, World, say, until, until_stop};
 use inspan_core::{
     Event,
     blobs::Blobs,
     budget::RESULT_BYTES_MAX,
     effects::{Effects, Repeat},
-    event::ToolFinished,
+    event::{Stop, ToolFinished},
     gate::BoxFuture,
     hash::Hash,
     mask::Mask,
@@ -19,7 +19,7 @@ use inspan_core::{
     tool::{Invocation, Tool, ToolError, ToolSpec},
 };
 use inspan_engine::{
-    Command,
+    Command, Session, outside,
     tools::command::{self, CommandTool, Output},
 };
 use inspan_store::Memory;
@@ -199,6 +199,66 @@ async fn the_tool_is_there_only_where_it_can_be_of_use() {
     assert_eq!(listed(|world| world.setup.blobs = None).await, ["gives"]);
     assert_eq!(listed(|world| world.setup.keeps_results = false).await, ["gives"]);
     assert_eq!(listed(|world| world.setup.tools.clear()).await, [""; 0]);
+}
+
+/// A result from outside is spilled like one of a tool, by the driver and by another process, also one
+/// that comes when its call was answered already.
+#[tokio::test(start_paused = true)]
+async fn a_long_result_that_comes_later_is_kept_whole() {
+    for (is_driven, is_late) in [(true, false), (false, false), (true, true), (false, true)] {
+        let blobs = Memory::new();
+        let page = json!({"call": "call_5_0", "from_line": 39_999});
+        let mut world = World::new([
+            Answer::calls(&[("order", json!({}))]),
+            Answer::calls(&[("open_result", page)]),
+            Answer::text("Done."),
+        ])
+        .tool(Counting::new("order", Repeat::Once, Does::Defers, &Witness::default()));
+        world.setup.blobs = Some(Arc::new(blobs.clone()));
+        world.setup.keeps_results = true;
+        let (mut session, mut ended) = world.start().await;
+        say(&session, "Go").await;
+        until_stop(&session).await;
+        let (call, outcome) = (CallId::new(5, 0), Ok(ToolResult::text(long_text())));
+        if is_late {
+            // The call is answered as accepted, and the model asks for what has not come.
+            say(&session, "And?").await;
+            until(&session, |event| matches!(event, Event::TurnEnded(e) if e.stop == Stop::End))
+                .await;
+        }
+        if is_driven {
+            session.submit(Command::Deliver { call, outcome }).await;
+        } else {
+            drop(session);
+            ended.await.unwrap().unwrap();
+            let (store, clock) = (&*world.setup.store, PausedClock::new());
+            let mask = &world.setup.mask;
+            outside::deliver(store, &clock, &world.id, &call, outcome, mask, Some(&blobs))
+                .await
+                .unwrap();
+            (session, ended) =
+                Session::resume(world.setup.clone(), world.id.clone()).await.unwrap();
+        }
+        drop(session);
+        ended.await.unwrap().unwrap();
+        let log = inspan_engine::session::log(&*world.setup.store, &world.id).await.unwrap();
+        let results = log.iter().filter_map(|entry| match &entry.event {
+            Event::ToolFinished(e) => Some((e.call.clone(), &e.result)),
+            _ => None,
+        });
+        let results: Vec<_> = results.collect();
+        let whole = long_text().replace("hunter2hunter2", "[masked]");
+        let hash = Hash::of_bytes(whole.as_bytes());
+        let spilled = BlobRef { hash, size_bytes: whole.len() as u64, lines: 40_000 };
+        assert!(blobs.get(&hash).await.unwrap().as_deref() == Some(whole.as_bytes()));
+        let kept = results.iter().filter(|(call, result)| {
+            *call == CallId::new(5, 0) && result.spilled.as_ref() == Some(&spilled)
+        });
+        assert_eq!(kept.count(), 1, "{is_driven} {is_late}");
+        let opened =
+            results.iter().find(|(_, result)| result.to_text().starts_with("[lines 39999"));
+        assert_eq!(opened.is_some(), !is_late, "{is_driven} {is_late}");
+    }
 }
 
 /// A program that writes something, says so through a pipe, and then hangs.

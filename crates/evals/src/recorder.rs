@@ -9,8 +9,8 @@ use inspan_core::{
     hash::Hash,
     mask::Mask,
     store::{
-        Blobs, Claim, ENTRIES_READ_MAX, SessionFilter, SessionId, SessionRow, Snapshot, Store,
-        StoreError,
+        Blobs, Claim, ENTRIES_READ_MAX, NewPieces, SessionFilter, SessionId, SessionRow, Snapshot,
+        Store, StoreError,
     },
 };
 
@@ -110,8 +110,9 @@ impl<S: Store + 'static> Store for Recorder<S> {
         &self,
         claim: &Claim,
         snapshot: Snapshot,
+        pieces: NewPieces,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.inner.keep_snapshot(claim, snapshot)
+        self.inner.keep_snapshot(claim, snapshot, pieces)
     }
 
     fn snapshot(
@@ -119,6 +120,14 @@ impl<S: Store + 'static> Store for Recorder<S> {
         session: &SessionId,
     ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
         self.inner.snapshot(session)
+    }
+
+    fn snapshot_piece(
+        &self,
+        session: &SessionId,
+        number: u32,
+    ) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
+        self.inner.snapshot_piece(session, number)
     }
 }
 

@@ -48,6 +48,7 @@ async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec
             system: system.to_owned(),
             tools: Vec::new(),
             gates: Vec::new(),
+            asks: Default::default(),
             limits: Limits::call(),
             sandbox: "none".to_owned(),
         },

@@ -16,7 +16,7 @@ use inspan_core::{
     store::{ENTRIES_READ_MAX, SessionId, Store, StoreError},
     tool::Tool,
 };
-use inspan_engine::{Setup, SystemClock, session::fold};
+use inspan_engine::{Fallback, Setup, SystemClock, session::fold};
 use inspan_store::Memory;
 use uuid::Uuid;
 
@@ -42,6 +42,7 @@ const SESSIONS_KEPT_MAX: usize = 64;
 pub struct Agent {
     provider: Arc<dyn Provider>,
     model: ModelRef,
+    fallbacks: Vec<Fallback>,
     name: String,
     system: String,
     tools: Vec<Arc<dyn Tool>>,
@@ -75,12 +76,10 @@ impl Agent {
     /// An agent with a model of your own, or one from `inspan::providers::connect`. Nothing is read
     /// from anywhere. Prices and windows of well-known models are known by their URL.
     pub fn with_provider(provider: impl Provider + 'static) -> Self {
-        // An issuer is the model's URL and where its server is.
-        let issuer = provider.issuer();
-        let url = issuer.split_once(" at ").map_or(issuer, |(url, _)| url).to_owned();
         Self {
-            model: model_of(url),
+            model: model_of(&provider),
             provider: Arc::new(provider),
+            fallbacks: Vec::new(),
             name: String::new(),
             system: String::new(),
             tools: Vec::new(),
@@ -93,6 +92,51 @@ impl Agent {
             mask: Mask::default(),
             asker: None,
         }
+    }
+
+    /// A model that answers when the server of those before it fails for good, for the rest of the
+    /// turn: `openai://…`, as in [`Agent::new`]. May be given more than once; they are asked in that
+    /// order. The log says when one takes over.
+    ///
+    /// ```
+    /// # fn live() -> Result<inspan::Agent, inspan::Error> {
+    /// let agent = inspan::Agent::new("anthropic://claude-sonnet-5-5")?.fallback("openai://gpt-5")?;
+    /// # Ok(agent) }
+    /// ```
+    ///
+    /// # Errors
+    /// The model's URL is none, or there is no key: the error says what to set.
+    #[cfg(feature = "providers")]
+    pub fn fallback(self, model: &str) -> Result<Self, Error> {
+        use inspan_providers::{Server, built_in, connect, environment};
+        let servers = built_in(&environment());
+        Server::find(model, &servers)?.0.check_key()?;
+        Ok(self.fallback_with_provider(connect(model, &servers, None)?, None))
+    }
+
+    /// The same with a model of your own, or one from `inspan::providers::connect`. A limit on cost
+    /// needs its price, too; `None` for that of a well-known model, which is known.
+    ///
+    /// ```
+    /// use inspan::{Agent, ErrorClass, testing::{Answer, ScriptedModel}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), inspan::Error> {
+    /// let first = ScriptedModel::new([Answer::failure(ErrorClass::Auth)]);
+    /// let second = ScriptedModel::new([Answer::text("The second one answers.")]);
+    /// let agent = Agent::with_provider(first).fallback_with_provider(second, None);
+    /// assert_eq!(agent.act("Hello").await?.answer()?, "The second one answers.");
+    /// # Ok(()) }
+    /// ```
+    pub fn fallback_with_provider(
+        mut self,
+        provider: impl Provider + 'static,
+        price: Option<Price>,
+    ) -> Self {
+        let known = model_of(&provider);
+        let model = ModelRef { price: price.or(known.price), ..known };
+        self.fallbacks.push(Fallback { model, provider: Arc::new(provider) });
+        self
     }
 
     /// A name for the log.
@@ -202,6 +246,14 @@ impl Agent {
 
 /// How it is run.
 impl Agent {
+    /// The tools that the model's server would refuse, each with the reason, in words that follow
+    /// its name: too many, or a schema that it can't take. Sessions are without them, since one of
+    /// them would cost every request; a program that needs all its tools looks here first.
+    pub fn unfit_tools(&self) -> Vec<(String, String)> {
+        let specs: Vec<_> = self.tools.iter().map(|tool| tool.spec()).collect();
+        self.provider.unfit_tools(&specs)
+    }
+
     /// Runs one turn in a session of its own. Dropping the future cancels the turn.
     ///
     /// # Errors
@@ -270,6 +322,9 @@ impl Agent {
             path: String::new(),
             hash: Hash::of(&[self.name.as_bytes(), self.system.as_bytes()]),
         };
+        let unfit = self.unfit_tools();
+        let is_fit =
+            |tool: &&Arc<dyn Tool>| unfit.iter().all(|(name, _)| *name != tool.spec().name);
         let kept = self.blobs.clone().or_else(|| self.store.blobs());
         Setup {
             store: self.store.clone(),
@@ -277,8 +332,8 @@ impl Agent {
             keeps_results: self.blobs.is_some(),
             blobs: Some(kept.unwrap_or_else(|| Arc::new(self.pictures.clone()))),
             provider: self.provider.clone(),
-            fallbacks: Vec::new(),
-            tools: self.tools.clone(),
+            fallbacks: self.fallbacks.clone(),
+            tools: self.tools.iter().filter(is_fit).cloned().collect(),
             gates: self.gates.clone(),
             shared: self.shared.clone(),
             clock: Arc::new(SystemClock),
@@ -287,14 +342,12 @@ impl Agent {
             workdir: String::new(),
             config: SessionConfigured {
                 agent: (!self.name.is_empty()).then_some(agent),
-                model: ModelRef {
-                    cuts_silently: self.provider.cuts_silently(),
-                    ..self.model.clone()
-                },
+                model: self.model.clone(),
                 fallbacks: Vec::new(),
                 system: self.system.clone(),
                 tools: Vec::new(),
                 gates: Vec::new(),
+                asks: Default::default(),
                 limits: self.limits.clone(),
                 sandbox: "none".to_owned(),
             },
@@ -302,25 +355,28 @@ impl Agent {
     }
 }
 
-/// What is known of a model.
-fn model_of(url: String) -> ModelRef {
-    #[cfg(feature = "providers")]
-    if let Some(known) = inspan_providers::known(&url) {
-        return ModelRef {
-            window_tokens_max: Some(known.window_tokens_max),
-            output_tokens_max: Some(known.output_tokens_max),
-            price: Some(known.price),
-            cuts_silently: false,
-            url,
-        };
-    }
-    ModelRef {
+/// What is known of a provider's model.
+fn model_of(provider: &dyn Provider) -> ModelRef {
+    // An issuer is the model's URL and where its server is.
+    let issuer = provider.issuer();
+    let url = issuer.split_once(" at ").map_or(issuer, |(url, _)| url).to_owned();
+    let unknown = ModelRef {
         url,
         window_tokens_max: None,
         output_tokens_max: None,
         price: None,
-        cuts_silently: false,
+        cuts_silently: provider.cuts_silently(),
+    };
+    #[cfg(feature = "providers")]
+    if let Some(known) = inspan_providers::known(&unknown.url) {
+        return ModelRef {
+            window_tokens_max: Some(known.window_tokens_max),
+            output_tokens_max: Some(known.output_tokens_max),
+            price: Some(known.price),
+            ..unknown
+        };
     }
+    unknown
 }
 
 impl fmt::Debug for Agent {

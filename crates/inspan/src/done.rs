@@ -95,8 +95,8 @@ impl fmt::Display for Step {
 
 /// A turn as far as it has come.
 pub(crate) struct SoFar {
-    /// The model's URL.
-    model: String,
+    /// The URL of the model that answers.
+    model_url: String,
     text: String,
     steps: Vec<Step>,
     arguments: HashMap<CallId, String>,
@@ -104,8 +104,8 @@ pub(crate) struct SoFar {
 
 impl SoFar {
     pub(crate) fn new(model: &str) -> Self {
-        let model = model.to_owned();
-        Self { model, text: String::new(), steps: Vec::new(), arguments: HashMap::new() }
+        let model_url = model.to_owned();
+        Self { model_url, text: String::new(), steps: Vec::new(), arguments: HashMap::new() }
     }
 
     pub(crate) fn take(&mut self, entry: &Entry) {
@@ -113,6 +113,7 @@ impl SoFar {
             Event::ModelReplied(e) => self.replied(e),
             Event::ModelFailed(e) => self.failed(e),
             Event::ToolFinished(e) => self.tool(e),
+            Event::ModelSwitched(e) => self.model_url.clone_from(&e.model),
             _ => {}
         }
     }
@@ -154,7 +155,7 @@ impl SoFar {
             }
             None => self.steps.push(Step {
                 kind: StepKind::Model,
-                name: self.model.clone(),
+                name: self.model_url.clone(),
                 how,
                 arguments: String::new(),
                 text: failed.message.clone(),
@@ -171,7 +172,7 @@ impl SoFar {
         self.arguments.extend(calls);
         self.steps.push(Step {
             kind: StepKind::Model,
-            name: self.model.clone(),
+            name: self.model_url.clone(),
             how,
             arguments: String::new(),
             text: reply.text(),

@@ -9,7 +9,12 @@ use std::{
 };
 
 use inspan::{
-    Agent, Context, Done, GateCall, Stop, ToolError, Verdict,
+    Agent, Context, Done, Error, Event, GateCall, Limits, Price, Provider, SessionError, Stop,
+    ToolError, ToolSpec, Verdict,
+    core::{
+        prompt::Segment,
+        provider::{BoxStream, Images, ModelEvent, Request},
+    },
     testing::{Answer, ScriptedModel},
     tool,
 };
@@ -159,4 +164,73 @@ async fn a_gate_that_breaks_down_refuses() {
         let steps: Vec<_> = done.tools().map(|step| step.how).collect();
         assert_eq!((steps, done.stop), (vec!["refused"], Stop::End));
     }
+}
+
+/// A model of another URL, whose server takes no tool `count`.
+struct Picky(Arc<ScriptedModel>);
+
+impl Provider for Picky {
+    fn issuer(&self) -> &str {
+        "picky://model at here"
+    }
+
+    fn render(&self, segment: Segment<'_>, images: &dyn Images) -> Vec<u8> {
+        self.0.render(segment, images)
+    }
+
+    fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
+        self.0.stream(request)
+    }
+
+    fn unfit_tools(&self, tools: &[Arc<ToolSpec>]) -> Vec<(String, String)> {
+        let unfit = tools.iter().filter(|tool| tool.name == "count");
+        unfit.map(|tool| (tool.name.clone(), "it counts".to_owned())).collect()
+    }
+}
+
+#[tokio::test]
+async fn fallbacks_answer_in_their_order() {
+    let fails = || Answer::failure(inspan::ErrorClass::Auth);
+    let (first, second) = (model([fails()]), model([fails()]));
+    let third = model([Answer::new().counts(100, 10).says("I can.").ends(inspan::ReplyStop::End)]);
+    let price = Price { input: 2, output: 10, cache_read: 1, cache_write: 3 };
+    let agent = Agent::with_provider(first.clone())
+        .price(price)
+        .fallback_with_provider(second, Some(price))
+        .fallback_with_provider(Picky(third), Some(price))
+        .limits(Limits { cost_max_nano_usd: Some(1_000_000_000), ..Limits::call() });
+    let done = agent.act("Who can?").await.unwrap();
+    assert_eq!(
+        steps(&done),
+        [
+            "scripted://model auth: scripted auth",
+            "scripted://model auth: scripted auth",
+            "picky://model ok: I can."
+        ]
+    );
+    assert_eq!(done.steps[2].cost_nano_usd, Some(300));
+    let log = agent.log(&done.session).await.unwrap();
+    let switched = log.iter().filter_map(|entry| match &entry.event {
+        Event::ModelSwitched(e) => Some(e.model.as_str()),
+        _ => None,
+    });
+    assert_eq!(switched.collect::<Vec<_>>(), ["scripted://model", "picky://model"]);
+    // A limit on cost needs the price of each.
+    let agent = agent.fallback_with_provider(Picky(first), None);
+    assert!(matches!(
+        agent.act("Go").await.unwrap_err(),
+        Error::Session(SessionError::NoPrice(url)) if url == "picky://model"
+    ));
+}
+
+#[tokio::test]
+async fn a_tool_that_the_server_would_refuse_is_left_out() {
+    let script = model([Answer::text("Fine.")]);
+    let agent = Agent::with_provider(Picky(script)).tool(weather).tool(count);
+    assert_eq!(agent.unfit_tools(), [("count".to_owned(), "it counts".to_owned())]);
+    let done = agent.act("Go").await.unwrap();
+    let log = agent.log(&done.session).await.unwrap();
+    let Event::SessionConfigured(config) = &log[1].event else { panic!("{:?}", log[1]) };
+    let names: Vec<&str> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["weather"]);
 }

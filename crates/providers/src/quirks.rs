@@ -55,6 +55,8 @@ pub enum ReasoningField {
     ReasoningContent,
     /// `reasoning`.
     Reasoning,
+    /// `reasoning_details`, blocks that may be signed; the text as `reasoning` where there are none.
+    ReasoningDetails,
 }
 
 /// What stands for the content of a message that has none.
@@ -126,13 +128,22 @@ pub(crate) const NO_PICTURES: PictureLimits =
 
 impl ReasoningField {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::ReasoningContent, Self::Reasoning];
+    pub const ALL: [Self; 3] = [Self::ReasoningContent, Self::Reasoning, Self::ReasoningDetails];
 
     /// Its name in a message.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReasoningContent => "reasoning_content",
             Self::Reasoning => "reasoning",
+            Self::ReasoningDetails => "reasoning_details",
+        }
+    }
+
+    /// The name of the field for reasoning that is mere text.
+    pub(crate) fn text_name(self) -> &'static str {
+        match self {
+            Self::ReasoningContent => "reasoning_content",
+            Self::Reasoning | Self::ReasoningDetails => "reasoning",
         }
     }
 }

@@ -145,7 +145,12 @@ pub(crate) const KNOWN: &[Known] = &[
         base_url: "https://openrouter.ai/api/v1",
         key: "OPENROUTER_API_KEY",
         hosts: &["openrouter.ai"],
-        quirks: Quirks { reasoning_echo: Some(ReasoningField::Reasoning), ..Quirks::COMPATIBLE },
+        // https://openrouter.ai/docs/use-cases/reasoning-tokens#preserving-reasoning-blocks: what its
+        // models sign must come back as it was, in the blocks that it came in.
+        quirks: Quirks {
+            reasoning_echo: Some(ReasoningField::ReasoningDetails),
+            ..Quirks::COMPATIBLE
+        },
     },
     Known {
         name: "deepseek",
@@ -315,6 +320,7 @@ mod tests {
         let told: Vec<String> = told
             .map(|field| {
                 let field = field.replace("reasoningcontent", "reasoning_content");
+                let field = field.replace("reasoningdetails", "reasoning_details");
                 format!("`{}`", field.trim_end_matches(',').replace('"', ""))
             })
             .collect();

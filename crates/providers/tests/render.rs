@@ -288,12 +288,35 @@ fn reasoning_is_echoed_only_where_it_is_wanted() {
     };
     assert_eq!(rendered(None), r#"{"role":"assistant","content":"Yes."}"#);
     for field in ReasoningField::ALL {
-        let name = field.name();
+        // Where there are no blocks, the text goes back.
+        let name = match field {
+            ReasoningField::ReasoningContent => "reasoning_content",
+            ReasoningField::Reasoning | ReasoningField::ReasoningDetails => "reasoning",
+        };
         assert_eq!(
             rendered(Some(field)),
             format!(r#"{{"role":"assistant","content":"Yes.","{name}":"Hm."}}"#)
         );
     }
+}
+
+/// Blocks go back as they came, in place of their text, to who wants them so.
+#[test]
+fn blocks_of_reasoning_are_echoed_unchanged() {
+    let raw = r#"[{"type":"reasoning.text","text":"Hm.","signature":"c2ln","index":0}]"#;
+    let message = reply(ReplyStop::End, vec![reasoning(raw), text("Yes.")]);
+    let rendered = |echo: ReasoningField| {
+        let quirks = Quirks { reasoning_echo: Some(echo), ..Quirks::COMPATIBLE };
+        let bytes =
+            provider(Wire::OpenAiChat, quirks).render(Segment::Message(&message), &OneImage);
+        String::from_utf8(bytes).expect("text")
+    };
+    let head = r#"{"role":"assistant","content":"Yes.""#;
+    assert_eq!(
+        rendered(ReasoningField::ReasoningDetails),
+        format!(r#"{head},"reasoning_details":{raw}}}"#)
+    );
+    assert_eq!(rendered(ReasoningField::Reasoning), format!(r#"{head},"reasoning":"Hm."}}"#));
 }
 
 #[test]

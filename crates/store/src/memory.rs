@@ -13,9 +13,10 @@ use inspan_core::{
     event::{Entry, Event, FORMAT_VERSION, Head, Stop},
     gate::BoxFuture,
     hash::Hash,
+    message::CallId,
     store::{
-        Archive, Blobs, Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot, Store,
-        StoreError, Wrong,
+        ANSWERS_LEFT_MAX, AnswerLeft, Archive, Blobs, Claim, Found, NewPieces, SessionFilter,
+        SessionId, SessionRow, Snapshot, Store, StoreError, Wrong,
     },
     stored::{self, Changes},
 };
@@ -58,6 +59,9 @@ struct Log {
     /// It was removed and is kept for its forks.
     is_removed: bool,
     snapshot: Option<Snapshot>,
+    pieces: Vec<Arc<[u8]>>,
+    /// What was left for whoever drives it, by the call.
+    answers: BTreeMap<CallId, AnswerLeft>,
 }
 
 impl Log {
@@ -136,6 +140,7 @@ impl Kept {
         if self.has_forks(session) {
             if let Some(log) = self.logs.get_mut(session) {
                 (log.is_removed, log.snapshot) = (true, None);
+                log.pieces.clear();
             }
             return Ok(());
         }
@@ -214,9 +219,28 @@ impl Memory {
         if let Some((parent, at)) = fork {
             log.parent = Some((parent.clone(), at.seq));
         }
+        for entry in entries.iter() {
+            if let Event::PermissionAnswered(e) = &entry.event {
+                log.answers.remove(&e.call);
+            }
+        }
         if !entries.is_empty() {
             log.appends.push(entries);
         }
+        Ok(())
+    }
+
+    fn keep_answer(&self, session: &SessionId, answer: AnswerLeft) -> Result<(), StoreError> {
+        let mut kept = self.kept();
+        kept.log(session)?;
+        let log = kept.logs.entry(session.clone()).or_default();
+        if log.answers.len() >= ANSWERS_LEFT_MAX && !log.answers.contains_key(&answer.call) {
+            let what = format!("session {session}");
+            let why =
+                format!("{ANSWERS_LEFT_MAX} answers wait for it already: nothing was recorded");
+            return Err(StoreError::Other { what, why });
+        }
+        log.answers.entry(answer.call.clone()).or_insert(answer);
         Ok(())
     }
 
@@ -327,11 +351,14 @@ impl Store for Memory {
         &self,
         claim: &Claim,
         snapshot: Snapshot,
+        pieces: NewPieces,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
         let mut kept = self.kept();
         let log = kept.logs.get_mut(&claim.session).filter(|log| log.epoch == claim.epoch);
         if let Some(log) = log {
             log.snapshot = Some(snapshot);
+            log.pieces.truncate(pieces.before as usize);
+            log.pieces.extend(pieces.bytes);
         }
         Box::pin(ready(Ok(())))
     }
@@ -342,6 +369,34 @@ impl Store for Memory {
     ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
         let snapshot = self.kept().logs.get(session).and_then(|log| log.snapshot.clone());
         Box::pin(ready(Ok(snapshot)))
+    }
+
+    fn snapshot_piece(
+        &self,
+        session: &SessionId,
+        number: u32,
+    ) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
+        let kept = self.kept();
+        let log = kept.logs.get(session);
+        let piece = log.and_then(|log| log.pieces.get(number as usize)).cloned();
+        Box::pin(ready(Ok(piece)))
+    }
+
+    fn leave_answer(
+        &self,
+        session: &SessionId,
+        answer: AnswerLeft,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(ready(self.keep_answer(session, answer)))
+    }
+
+    fn answers_left(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<AnswerLeft>, StoreError>> {
+        let kept = self.kept();
+        let left = kept.logs.get(session).map(|log| log.answers.values().cloned().collect());
+        Box::pin(ready(Ok(left.unwrap_or_default())))
     }
 
     fn blobs(&self) -> Option<Arc<dyn Blobs>> {

@@ -18,8 +18,8 @@ use inspan_core::{
     gate::BoxFuture,
     hash::Hash,
     store::{
-        Archive, Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot, Store, StoreError,
-        Wrong,
+        AnswerLeft, Archive, Claim, Found, NewPieces, SessionFilter, SessionId, SessionRow,
+        Snapshot, Store, StoreError, Wrong,
     },
 };
 use tokio::task::JoinHandle;
@@ -136,8 +136,9 @@ impl Store for Postgres {
         &self,
         claim: &Claim,
         snapshot: Snapshot,
+        pieces: NewPieces,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.log.keep_snapshot(claim, snapshot)
+        self.log.keep_snapshot(claim, snapshot, pieces)
     }
 
     fn snapshot(
@@ -145,6 +146,29 @@ impl Store for Postgres {
         session: &SessionId,
     ) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
         Box::pin(self.log.clone().snapshot(session.clone()))
+    }
+
+    fn snapshot_piece(
+        &self,
+        session: &SessionId,
+        number: u32,
+    ) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
+        Box::pin(self.log.clone().snapshot_piece(session.clone(), number))
+    }
+
+    fn leave_answer(
+        &self,
+        session: &SessionId,
+        answer: AnswerLeft,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(self.log.clone().leave_answer(session.clone(), answer))
+    }
+
+    fn answers_left(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<AnswerLeft>, StoreError>> {
+        Box::pin(self.log.clone().answers_left(session.clone()))
     }
 }
 

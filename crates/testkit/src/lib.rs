@@ -5,4 +5,5 @@ pub use inspan_evals::scripted as model;
 pub mod rules;
 pub mod server;
 pub mod sim;
+pub mod snapshots;
 pub mod wire;

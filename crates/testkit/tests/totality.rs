@@ -24,13 +24,13 @@ use inspan_core::{
     provider::{ErrorClass, ModelError, NoImages, Provider, Refused},
     recover::{recover, retry_at_ms},
     repair::Repair,
-    snapshot::{self, FOLD_VERSION},
     store::SessionId,
     tool::ToolSpec,
 };
 use inspan_providers::{Lookup, built_in, connect};
 use inspan_testkit::{
     rules::Rules,
+    snapshots::Snapshots,
     wire::{Api, Wire},
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -57,10 +57,10 @@ proptest! {
         let providers = providers();
         let mut state = State::default();
         let mut sealed = Vec::new();
+        let mut snapshots = Snapshots::default();
         for (at_ms, event) in log {
             state.apply(&state.entry(at_ms, event));
-            let written = snapshot::write(&state).unwrap_or_default();
-            prop_assert_eq!(snapshot::read(FOLD_VERSION, state.head, &written), Some(state.clone()));
+            prop_assert_eq!(snapshots.keep(&state), Ok(()));
             prop_assert!(state.messages.starts_with(&sealed), "a sealed message changed");
             sealed.clone_from(&state.messages);
             for (provider, api) in &providers {
@@ -69,7 +69,7 @@ proptest! {
                 let known = state.messages.len() / 2;
                 let rest = project_after(&state, issuer, known);
                 prop_assert_eq!(&rest.messages, &projection.messages[known..]);
-                let messages = projection.messages.iter().map(AsRef::as_ref);
+                let messages = projection.messages.iter().map(|message| &***message);
                 prop_assert_eq!(Rules::check_all(messages, issuer), Ok(()));
                 let mut wire = Wire::new(*api);
                 for message in &projection.messages {
@@ -193,7 +193,7 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|why| Woken { why }.into()),
         1 => Just(CancelRequested {}.into()),
         3 => select(&Stop::ALL[..])
-            .prop_map(|stop| TurnEnded { stop, detail: String::new() }.into()),
+            .prop_map(|stop| TurnEnded { stop, detail: String::new(), unread: false }.into()),
     ]
 }
 
@@ -250,6 +250,7 @@ fn config(limits: Limits) -> SessionConfigured {
         system: String::new(),
         tools: tools.to_vec(),
         gates: Vec::new(),
+        asks: Default::default(),
         limits,
         sandbox: String::new(),
     }
@@ -388,6 +389,7 @@ fn repair() -> impl Strategy<Value = Repair> {
         Just(Repair::SetToolAside { name }),
         (0..9_usize).prop_map(|text_bytes_max| Repair::Shrink { text_bytes_max }),
         Just(Repair::WriteOutCalls),
+        (0..9_usize).prop_map(|messages| Repair::LeaveOutOld { messages }),
     ]
 }
 

@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, future::ready};
 use inspan_core::gate::{BoxFuture, Gate, GateCall, Verdict};
 
 /// Asks a person before each call of these tools.
-pub(super) struct Ask {
+pub(crate) struct Ask {
     /// Why it is asked, by the name of the tool.
     why: BTreeMap<String, String>,
 }
 
 impl Ask {
     /// The gate for these tools and reasons; `None` when there are none.
-    pub(super) fn new(why: BTreeMap<String, String>) -> Option<Self> {
+    pub(crate) fn new(why: BTreeMap<String, String>) -> Option<Self> {
         (!why.is_empty()).then_some(Self { why })
     }
 }

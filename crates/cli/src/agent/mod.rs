@@ -19,17 +19,19 @@ use std::{
 
 use inspan_core::{
     event::AgentRef,
-    gate::Gate,
     hash::{Hash, Hasher},
     mask::Mask,
     tool::Tool,
 };
+use inspan_providers::Server;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use crate::config::{ConfigError, LimitsPatch, RawLimits, Source, Text};
+use crate::config::{
+    ConfigError, LimitsPatch, ModelFacts, RawLimits, RawModels, Source, Text, lower_models,
+};
 
-use ask::Ask;
+pub(crate) use ask::Ask;
 use tool::RawTool;
 
 /// The name of the file that defines an agent.
@@ -49,14 +51,16 @@ pub(crate) struct Agent {
     pub reference: AgentRef,
     /// The model it is made for.
     pub model: Option<String>,
+    /// What it says of models, by their URL.
+    pub models: BTreeMap<String, ModelFacts>,
     /// Its system prompt, resolved; empty for none.
     pub system: String,
     /// Limits that differ from the defaults.
     pub limits: LimitsPatch,
     /// Its tools, sorted by name.
     pub tools: Vec<Arc<dyn Tool>>,
-    /// Its gates.
-    pub gates: Vec<Arc<dyn Gate>>,
+    /// Why a person is asked before each call, by the name of the tool.
+    pub asks: BTreeMap<String, String>,
 }
 
 /// What an agent is told of the place where it runs.
@@ -66,6 +70,8 @@ pub(crate) struct Surroundings {
     pub workdir: PathBuf,
     /// The environment, of which tools see a part.
     pub environment: Vec<(OsString, OsString)>,
+    /// The servers that are known, whose models can be named.
+    pub servers: Vec<Server>,
     /// Takes secrets out of what tools write.
     pub mask: Mask,
     /// Tells the day on which the session began, `2026-11-30`. No finer time: a prompt that moves
@@ -94,10 +100,10 @@ impl Agent {
         let name = tool::name(&raw.name.value).map_err(|why| source.wrong(&raw.name, why))?;
         let mut files = BTreeSet::new();
         let mut tools = Vec::new();
-        let mut asked = BTreeMap::new();
+        let mut asks = BTreeMap::new();
         for (name, raw) in raw.tools.unwrap_or_default() {
             if let Some(why) = raw.value.as_ref().and_then(RawTool::ask) {
-                asked.insert(name.clone(), source.text(why)?);
+                asks.insert(name.clone(), source.text(why)?);
             }
             tools.push(tool::lower(&name, &raw, &folder, &source, given)?);
             files.extend(raw.value.iter().flat_map(|tool| tool.files(&folder)));
@@ -117,10 +123,11 @@ impl Agent {
                 hash: hash(&text, &folder, &files)?,
             },
             model: raw.model.map(|model| model.value),
+            models: lower_models(raw.models, &source, &given.servers)?,
             system,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
             tools,
-            gates: Ask::new(asked).map(|ask| Arc::new(ask) as Arc<dyn Gate>).into_iter().collect(),
+            asks,
         })
     }
 
@@ -133,10 +140,11 @@ impl Agent {
                 hash: Hash::of(&[BUILT_IN_PROMPT.as_bytes()]),
             },
             model: None,
+            models: BTreeMap::new(),
             system: BUILT_IN_PROMPT.to_owned(),
             limits: LimitsPatch::default(),
             tools: Vec::new(),
-            gates: Vec::new(),
+            asks: BTreeMap::new(),
         }
     }
 }
@@ -146,6 +154,7 @@ impl Agent {
 struct RawAgent {
     name: Text,
     model: Option<Text>,
+    models: Option<RawModels>,
     prompt: Option<Text>,
     limits: Option<RawLimits>,
     /// A built-in tool may stand without settings: `echo:`.

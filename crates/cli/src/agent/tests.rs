@@ -4,6 +4,7 @@ use inspan_core::{
     store::SessionId,
     tool::{Invocation, Probed, ToolSpec},
 };
+use inspan_providers::{Effort, Lookup, Settings, built_in};
 use serde_json::json;
 
 use super::*;
@@ -22,6 +23,7 @@ fn given() -> Surroundings {
     Surroundings {
         workdir: "/work".into(),
         environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
+        servers: built_in(&(Arc::new(|_: &str| None) as Lookup)),
         mask: Mask::default(),
         date: || "2026-11-30".to_owned(),
     }
@@ -264,6 +266,51 @@ fn mistakes_are_told_with_place_and_remedy() {
         error(&[]),
         "~/agent.yaml can't be read: there is no such file, so this is no agent's folder"
     );
+}
+
+/// `models` is the section of `config.yaml`, with the same words and the same checks.
+#[test]
+fn an_agent_sets_how_its_model_is_asked() {
+    let yaml = "\
+name: a
+models:
+  openai://small: { effort: low, window_tokens_max: 9000, stop: ['${WORD}'] }
+";
+    let folder = folder(&[("agent.yaml", yaml)]);
+    let agent = Agent::load(folder.path(), &given()).unwrap();
+    let settings = Settings {
+        effort: Some(Effort::Low),
+        // The variables of a person's machine are no part of an agent.
+        stop: vec!["${WORD}".to_owned()],
+        ..Settings::default()
+    };
+    let small = ModelFacts { settings, window_tokens_max: Some(9_000), ..ModelFacts::default() };
+    assert_eq!(agent.models, BTreeMap::from([("openai://small".to_owned(), small.clone())]));
+    let person = ModelFacts {
+        settings: Settings { effort: Some(Effort::High), seed: Some(7), ..Settings::default() },
+        output_tokens_max: Some(100),
+        ..ModelFacts::default()
+    };
+    let settings = Settings { seed: Some(7), ..small.settings.clone() };
+    let both = ModelFacts { settings, output_tokens_max: Some(100), ..small.clone() };
+    assert_eq!(small.or(person), both);
+    let table = [
+        (
+            "name: a\nmodels: { 'openai://a': { temprature: 0 } }\n",
+            "~/agent.yaml:2:27: unknown key `temprature`; did you mean `temperature`?",
+        ),
+        (
+            "name: a\nmodels: { 'anthropic://a': { seed: 1 } }\n",
+            "~/agent.yaml:2:36: seed: anthropic has none; leave it out",
+        ),
+        (
+            "name: a\nmodels: { 'opnai://a': {} }\n",
+            "~/agent.yaml:2:24: `opnai://a` is a model of no known server; did you mean `openai`?",
+        ),
+    ];
+    for (yaml, message) in table {
+        assert_eq!(error(&[("agent.yaml", yaml)]), message, "{yaml}");
+    }
 }
 
 #[test]

@@ -28,6 +28,17 @@ pub(super) struct RawSection {
     access_key: Option<Text>,
     secret_key: Option<Text>,
     session_token: Option<Text>,
+    sweep: bool,
+}
+
+impl RawBlobs {
+    /// Whether what no session names may be removed from it.
+    pub(super) fn sweeps(&self) -> bool {
+        match self {
+            Self::Url(_) => false,
+            Self::Section(section) => section.sweep,
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for RawBlobs {

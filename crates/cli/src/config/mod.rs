@@ -31,12 +31,11 @@ use serde_saphyr::Spanned;
 pub(crate) use error::{ConfigError, Place};
 pub(crate) use figure::{Ceiling, Figure, Millis, Positive, Usd};
 pub(crate) use limits::{LimitsPatch, RawLimits};
-pub(crate) use models::ModelFacts;
+pub(crate) use models::{ModelFacts, RawModels, lower as lower_models};
 pub(crate) use source::{Scalar, Source, Text, near};
 pub(crate) use variables::Variables;
 
 use blobs::RawBlobs;
-use models::RawModel;
 use providers::RawProvider;
 
 /// What the person configured.
@@ -54,6 +53,8 @@ pub(crate) struct Config {
     pub limits: LimitsPatch,
     /// The bucket for blobs, in place of a folder.
     pub blobs: Option<S3Place>,
+    /// No other database names what is in that bucket: what none of these sessions names may go.
+    pub sweeps_bucket: bool,
     /// The environment, and `.env` behind it.
     pub variables: Variables,
     /// Takes every known secret out of a text.
@@ -84,6 +85,7 @@ impl Config {
         let raw: RawConfig = source.parse_if_there()?;
 
         let servers = providers::servers(raw.providers, &source, &variables)?;
+        let sweeps_bucket = raw.blobs.as_ref().is_some_and(|raw| raw.value.sweeps());
         let blobs = blobs::place(raw.blobs, &source, &variables)?;
         let keys = providers::keys(&servers).chain(blobs::keys(blobs.as_ref()));
         let database = match &raw.database {
@@ -101,10 +103,11 @@ impl Config {
                 })
                 .transpose()?,
             model: raw.model.map(|model| self::model(&model, &source, &servers)).transpose()?,
-            models: models::lower(raw.models, &source, &servers)?,
+            models: lower_models(raw.models, &source, &servers)?,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
             servers,
             blobs,
+            sweeps_bucket,
             mask,
             variables,
         })
@@ -155,7 +158,7 @@ struct RawConfig {
     model: Option<Text>,
     database: Option<Text>,
     providers: Option<BTreeMap<String, Spanned<RawProvider>>>,
-    models: Option<BTreeMap<String, Spanned<RawModel>>>,
+    models: Option<RawModels>,
     limits: Option<RawLimits>,
     blobs: Option<Spanned<RawBlobs>>,
 }

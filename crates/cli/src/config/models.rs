@@ -1,4 +1,4 @@
-//! `models` of `config.yaml`: what nobody else knows of a model, how it is asked, and who answers in
+//! `models` of `config.yaml` and `agent.yaml`: what nobody else knows of a model, how it is asked, and who answers in
 //! its place.
 
 use std::collections::BTreeMap;
@@ -26,10 +26,35 @@ pub(crate) struct ModelFacts {
     pub fallback: Vec<String>,
 }
 
+impl ModelFacts {
+    /// These facts, each that is missing as it is in `other`.
+    pub(crate) fn or(self, other: Self) -> Self {
+        let list = |own: Vec<String>, other| if own.is_empty() { other } else { own };
+        let (own, others) = (self.settings, other.settings);
+        Self {
+            window_tokens_max: self.window_tokens_max.or(other.window_tokens_max),
+            output_tokens_max: self.output_tokens_max.or(other.output_tokens_max),
+            price: self.price.or(other.price),
+            settings: Settings {
+                effort: own.effort.or(others.effort),
+                temperature: own.temperature.or(others.temperature),
+                top_p: own.top_p.or(others.top_p),
+                stop: list(own.stop, others.stop),
+                seed: own.seed.or(others.seed),
+                extra: if own.extra.is_empty() { others.extra } else { own.extra },
+            },
+            fallback: list(self.fallback, other.fallback),
+        }
+    }
+}
+
+/// `models` as it stands in a file: models by their URL.
+pub(crate) type RawModels = BTreeMap<String, Spanned<RawModel>>;
+
 /// A model as it stands in the file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct RawModel {
+pub(crate) struct RawModel {
     window_tokens_max: Option<Scalar>,
     output_tokens_max: Option<Scalar>,
     price: Option<Spanned<RawPrice>>,
@@ -53,8 +78,8 @@ struct RawPrice {
 }
 
 /// What the file says of each model, by its URL.
-pub(super) fn lower(
-    raw: Option<BTreeMap<String, Spanned<RawModel>>>,
+pub(crate) fn lower(
+    raw: Option<RawModels>,
     source: &Source<'_>,
     servers: &[Server],
 ) -> Result<BTreeMap<String, ModelFacts>, ConfigError> {

@@ -158,7 +158,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         (
             "providers: { openai: { quirks: { reasoning_echo: content } } }",
             "~/config.yaml:1:50: reasoning_echo: `content` is not known; there are: \
-             reasoning_content, reasoning, none",
+             reasoning_content, reasoning, reasoning_details, none",
         ),
         (
             "providers:\n  openai:\n    key_env: A\n    key: b\n",
@@ -266,7 +266,7 @@ fn a_secret_in_the_wrong_place_is_quoted_as_it_is_written() {
         (
             "providers: { openai: { quirks: { reasoning_echo: '${A_KEY}' } } }",
             "~/config.yaml:1:50: reasoning_echo: `${A_KEY}` is not known; there are: \
-             reasoning_content, reasoning, none",
+             reasoning_content, reasoning, reasoning_details, none",
         ),
     ];
     for (config, message) in table {
@@ -568,7 +568,7 @@ fn a_bucket_for_blobs() {
         )
     };
     let whole = "blobs:\n  url: s3://bucket/a/b\n  endpoint: http://${HOST}:9000\n  region: here\n  \
-                 access_key: me\n  secret_key: ${S3_KEY}\n  session_token: lent-token-1\n";
+                 access_key: me\n  secret_key: ${S3_KEY}\n  session_token: lent-token-1\n  sweep: true\n";
     let table = [
         ("blobs: s3://bucket", &[] as &[_], "bucket  None us-east-1 an-id env-secret-1 None"),
         (
@@ -589,6 +589,8 @@ fn a_bucket_for_blobs() {
     for (yaml, more, expected) in table {
         let config = Home::new(yaml, "").load(&[&keys, more].concat()).unwrap();
         assert!(!format!("{config:?}").contains("secret-1"));
+        // Another database may name what is there, unless somebody says that none does.
+        assert_eq!(config.sweeps_bucket, yaml == whole);
         for secret in ["env-secret-1", "file-secret-1", "lent-token-1"] {
             // One of the environment is masked by its name, whether or not it is used.
             let is_used = expected.contains(secret) || secret == "env-secret-1";

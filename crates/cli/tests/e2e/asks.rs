@@ -1,10 +1,11 @@
 //! Questions to a person, answered at the terminal, by another process, or by nobody; and results
 //! that come later.
 
-use inspan_testkit::server::Server;
+use inspan_testkit::server::{Answer, Said, Server};
 
 use crate::{
     model::{calls, messages, says},
+    workers::Database,
     world::{World, typing},
 };
 
@@ -102,6 +103,48 @@ finished  ok after TIME
     assert_eq!((none.code, none.err), (2, error));
 }
 
+const BUSY: &str = "\
+name: busy
+model: anthropic://claude-scripted
+tools:
+  wait: { description: Waits., command: [cat, gate], effects: [], repeat: pure }
+  look: { description: Looks., command: [echo, seen], effects: [], repeat: pure, ask: it is private }
+";
+
+/// A question is answered while another process holds the session, on both databases: it takes the
+/// answer at once, and nobody else writes its log.
+#[test]
+fn another_process_answers_while_the_session_is_driven() {
+    for is_postgres in [false, true] {
+        let both = [Said::call("toolu_1", "wait", "{}"), Said::call("toolu_2", "look", "{}")];
+        let server = Server::start([Answer::anthropic(&both), says("Seen.")]);
+        let world = World::at(&server).with_agent(BUSY);
+        let database = is_postgres.then(|| Database::new(&world));
+        let world = match &database {
+            Some(database) => world.with_config(&database.yaml()),
+            None => world,
+        };
+        let gate = world.pipe("gate");
+        let mut run = world.start("Look.", &["--ask", "later"]);
+        run.read_entry("PermissionAsked");
+        let id = run.id();
+        let answered = world.inspan(&["answer", &id, "call_5_1", "allow", "--why", "it is mine"]);
+        let told = "recorded; whoever drives the session goes on with it\n";
+        assert_eq!((answered.code, answered.err.as_str()), (0, told));
+        let again = world.inspan(&["answer", &id, "call_5_1", "deny"]);
+        assert_eq!(again.code, 1, "{}", again.err);
+        assert!(again.err.contains("is in use, and its turn is at work"), "{}", again.err);
+        run.read_entry("ToolFinished");
+        std::fs::write(gate, "open").expect("a pipe");
+        let ran = run.finish();
+        assert_eq!((ran.code, ran.done()["answer"].as_str()), (0, Some("Seen.")), "{}", ran.err);
+        let log = world.log(&id);
+        let answers: Vec<_> = log.iter().filter(|e| e["kind"] == "PermissionAnswered").collect();
+        assert_eq!((answers.len(), &answers[0]["body"]["why"]), (1, &"it is mine".into()));
+        assert_eq!(world.inspan(&["verify", &id]).code, 0);
+    }
+}
+
 #[test]
 fn a_denial_has_its_reason_and_a_worker_goes_on_with_it() {
     let server = Server::start([calls("pay", r#"{"euros":3}"#), says("Then not.")]);
@@ -136,6 +179,26 @@ fn a_result_comes_later_from_another_process() {
     assert_eq!((again.code, again.err), (2, error));
 }
 
+/// What is too long for the log is kept whole, as the result of any tool is.
+#[test]
+fn a_long_result_comes_later_and_is_read_in_pages() {
+    let page = r#"{"call":"call_5_0","from_line":5000,"lines":1}"#;
+    let server =
+        Server::start([calls("order", "{}"), calls("open_result", page), says("It is tea.")]);
+    let world = shop(&server);
+    let id = world.run("Order tea.", &[]).id().to_owned();
+    let long: String = (1..=9_000).map(|number| format!("{number} bags of tea\n")).collect();
+    world.write("result", &long);
+    let result = std::fs::File::open(world.path("result")).expect("a file");
+    let delivered = world.command(&["deliver", &id, "call_5_0", "-"]).stdin(result).output();
+    assert!(delivered.expect("the command").status.success());
+    let ran = world.inspan(&["resume", &id]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "It is tea.\n"), "{}", ran.err);
+    let told = "\"[lines 5000 to 5000 of 9000]\\n5000 bags of tea\\n[goes on at from_line 5001]\"";
+    assert_eq!(last_result(&server), told);
+    assert_eq!(world.inspan(&["verify", &id]).code, 0);
+}
+
 #[test]
 fn a_person_answers_at_the_terminal() {
     for (typed, code, paid) in [("perhaps\ny\n", 0, 1), ("n too dear\n", 0, 0)] {
@@ -149,6 +212,60 @@ fn a_person_answers_at_the_terminal() {
             "{drawn}"
         );
         assert_eq!(world.read("agent/paid").lines().count(), paid, "{drawn}");
+    }
+}
+
+/// An agent that asks about less than it did needs a person's word; until it is given, the questions
+/// stay, and a worker says so once.
+#[test]
+fn a_question_goes_only_with_a_persons_word() {
+    let pays = || calls("pay", r#"{"euros":3}"#);
+    let script = [pays(), pays(), says("No."), pays(), says("Paid."), pays(), says("Again.")];
+    let server = Server::start(script);
+    let world = shop(&server);
+    let id = world.run("Pay 3 euros.", &["--ask", "later"]).id().to_owned();
+    let world = world.with_agent(&SHOP.replace("    ask: it spends money\n", ""));
+    assert_eq!(world.inspan(&["answer", &id, "call_5_0", "deny"]).code, 0);
+    let kept = format!(
+        "! session ID: the agent asks about `pay` no more, which nobody has accepted: it is asked \
+         about as before; to accept it: inspan resume {id} --accept-changes\n"
+    );
+    let worked = world.inspan(&["worker", "--once"]);
+    assert_eq!(worked.code, 0, "{}", worked.err);
+    let told = world.plain(&worked.err).replace("ID --accept", &format!("{id} --accept"));
+    assert_eq!(told.matches(&kept).count(), 1, "{told}");
+    assert_eq!(server.received().len(), 2, "the second call waits for a person");
+    // Nobody to ask means no, still.
+    let ran = world.inspan(&["resume", &id, "--ask", "never"]);
+    assert_eq!((ran.code, ran.out.as_str()), (3, "No.\n"), "{}", ran.err);
+    assert_eq!(world.read("agent/paid"), "");
+    // A person's word, and it needs no other one.
+    let again = ["run", "Pay.", "--session", &id];
+    let ran = world.inspan(&[&again[..], &["--accept-changes"]].concat());
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Paid.\n"), "{}", ran.err);
+    assert!(ran.err.contains("! `pay` runs without a question from now on\n"), "{}", ran.err);
+    let ran = world.inspan(&again);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Again.\n"), "{}", ran.err);
+    assert_eq!(world.read("agent/paid").lines().count(), 2);
+    assert_eq!(world.inspan(&["verify", &id]).code, 0);
+}
+
+#[test]
+fn a_person_at_the_terminal_says_whether_a_question_goes() {
+    // With a no, the call is asked about as before; it is the second thing that is typed.
+    for (typed, questions) in [("y\n", 0), ("n\ny\n", 1)] {
+        let server = Server::start([says("Hello."), calls("pay", r#"{"euros":3}"#), says("Paid.")]);
+        let world = shop(&server);
+        let id = world.run("Hello.", &[]).id().to_owned();
+        let world = world.with_agent(&SHOP.replace("    ask: it spends money\n", ""));
+        let command = world.command(&["run", "Pay.", "--session", &id]);
+        let (ended, drawn) = typing(command, typed);
+        assert_eq!(ended, 0, "{drawn}");
+        let asked = "`pay` may not run without a question so far (it spends money), and the agent \
+                     asks no more. May it from now on? [y/N]";
+        assert!(drawn.contains(asked), "{drawn}");
+        assert_eq!(drawn.matches("hash of the arguments").count(), questions, "{drawn}");
+        assert_eq!(world.read("agent/paid").lines().count(), 1, "{drawn}");
     }
 }
 

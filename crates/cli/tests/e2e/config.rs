@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     model::fine,
-    world::{CANARY, World},
+    world::{CANARY, ECHO, World},
 };
 
 fn refused(world: &World, flags: &[&str], told: &str) {
@@ -232,4 +232,20 @@ fn programs_are_told_on_standard_output_too() {
     let line = json!({ "update": "error", "message": told, "exit_code": 2 });
     assert_eq!((ran.code, ran.lines()), (2, vec![line]));
     assert_eq!(ran.err, format!("error: {told}\n"));
+}
+
+/// What an agent says of its model counts before `config.yaml`, each setting by itself.
+#[test]
+fn an_agent_says_how_its_model_is_asked() {
+    let server = Server::start([fine(), fine()]);
+    let config = "models: { 'anthropic://claude-scripted': { temperature: 1, stop: [END] } }\n";
+    let agent =
+        format!("{ECHO}models: {{ 'anthropic://claude-scripted': {{ temperature: 0.5 }} }}\n");
+    let world = World::at(&server).with_config(config).with_agent(&agent);
+    let id = world.run("Hello", &[]).id().to_owned();
+    world.goes_on(&id);
+    for request in server.received() {
+        let body = request.json();
+        assert_eq!((&body["temperature"], &body["stop_sequences"]), (&json!(0.5), &json!(["END"])));
+    }
 }

@@ -60,6 +60,63 @@ fn a_picture_is_told_from_its_bytes_kept_and_sent_again() {
     assert_eq!(first(&received[2]), json!([text("[image lost]"), text("What is it?")]));
 }
 
+/// A session moves with its pictures, each checked.
+#[test]
+fn a_session_moves_with_its_pictures() {
+    let server = Server::start([says("A dot."), says("Still a dot.")]);
+    let (world, other) = (World::at(&server), World::at(&server));
+    let path = world.path("dot.png");
+    fs::write(&path, PIXEL).unwrap();
+    let id = world.run("What is it?", &["--image", path.to_str().unwrap()]).id().to_owned();
+    let file = world.path("log.jsonl").display().to_string();
+    let exported = world.inspan(&["export", &id, &file, "--blobs"]);
+    let told = "session ID: 6 entries and 1 picture or long result (70 bytes) in WORLD/log.jsonl\n";
+    assert_eq!((exported.code, world.plain(&exported.err).as_str()), (0, told));
+    assert_eq!(world.inspan(&["export", &id, "--blobs"]).out, world.read("log.jsonl"));
+    assert_eq!(world.inspan(&["export", &id, "--blobs", "--masked"]).code, 2);
+
+    let good = world.read("log.jsonl");
+    let lines: Vec<&str> = good.lines().collect();
+    let hash =
+        serde_json::from_str::<Value>(lines[7]).unwrap()["blob"].as_str().unwrap().to_owned();
+    let table = [
+        (lines[..7].join("\n"), format!("the blob {hash} is missing")),
+        (
+            good.replace("iVBOR", "iVBOS"),
+            format!("line 8: these are not the bytes of the blob {hash}"),
+        ),
+        (
+            good.replace(&hash, &"0".repeat(64)),
+            "entry 3 is not what was written after entry 2".to_owned(),
+        ),
+        ([good.as_str(), lines[7]].concat(), "line 9: nothing names it".to_owned()),
+    ];
+    for (export, why) in table {
+        other.write("broken.jsonl", &export);
+        let broken = other.path("broken.jsonl").display().to_string();
+        let ran = other.inspan(&["import", &broken]);
+        assert_eq!((ran.code, ran.err), (2, format!("error: {broken} can't be imported: {why}\n")));
+    }
+    let imported = other.inspan(&["import", &file]);
+    let told = format!("6 entries and 1 picture or long result (70 bytes) of session {id}\n");
+    assert_eq!((imported.code, imported.err), (0, told));
+    let ran = other.run("And now?", &["--session", &id]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Still a dot.\n"), "{}", ran.err);
+    let image = json!({"type": "image", "source":
+        {"type": "base64", "media_type": "image/png", "data": PIXEL_BASE64}});
+    assert_eq!(first(&server.received()[1])[0], image);
+
+    // What is lost is told, and the rest goes on without it.
+    fs::remove_dir_all(world.home().join("sessions.db.blobs")).unwrap();
+    let exported = world.inspan(&["export", &id, &file, "--blobs"]);
+    let lost = "session ID: 6 entries in WORLD/log.jsonl\n  ! it is without 1 picture or long \
+                result that could not be read\n";
+    assert_eq!((exported.code, world.plain(&exported.err).as_str()), (0, lost));
+    let third = World::at(&server);
+    assert_eq!(third.inspan(&["import", &file]).code, 0);
+    assert_eq!(third.log(&id), world.log(&id));
+}
+
 #[test]
 fn what_is_no_picture_is_refused_before_anything_starts() {
     let world = World::new();

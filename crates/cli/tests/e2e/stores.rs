@@ -61,6 +61,15 @@ fn a_log_that_was_changed_is_told() {
 }
 
 #[test]
+fn a_turn_or_a_round_that_was_changed_is_told() {
+    let (world, _server, id) = with_a_session();
+    sql(&world, "UPDATE entries SET turn = 2, round = 7 WHERE kind = 'ToolFinished'");
+    let told = "error: session ID: its entries are as they were written, but what lists and views \
+                read beside them is not: turn of entry 8 is 2 in place of 1, and 1 more\n";
+    failed(&world, &world.inspan(&["verify", &id]), 1, told);
+}
+
+#[test]
 fn a_log_without_its_end_is_told() {
     let (world, server, id) = with_a_session();
     sql(&world, "DELETE FROM entries WHERE seq = 11");
@@ -84,7 +93,7 @@ fn a_newer_database_is_left_alone() {
         "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
          VALUES (70, 'newer', TRUE, x'00', 0)",
     );
-    let told = "error: WORLD/home/sessions.db (version 70 of 3) was written by a newer version of \
+    let told = "error: WORLD/home/sessions.db (version 70 of 5) was written by a newer version of \
                 Inspan: nothing was changed\n";
     for arguments in [&["sessions"][..], &["run", "Hello"], &["resume"], &["show", &id]] {
         failed(&world, &world.inspan(arguments), 1, told);

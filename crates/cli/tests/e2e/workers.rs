@@ -2,6 +2,12 @@
 
 use std::process::Stdio;
 
+use inspan_core::{
+    Action, Entry, Policy, State, decide,
+    event::PromptSubmitted,
+    gate::Asking,
+    message::{Content, Labels},
+};
 use inspan_testkit::server::{Answer, Server};
 use rustix::process::Signal;
 use serde_json::json;
@@ -87,7 +93,9 @@ fn a_worker_goes_on_with_what_was_interrupted() {
     std::fs::remove_file(&gate).expect("a pipe");
     world.write("agent/gate", "open");
     let worked = world.inspan(&["worker", "--once"]);
-    assert_eq!((worked.code, world.plain(&worked.err).as_str()), (0, "session ID: end\n"));
+    let told = "  ! session ID: the agent in WORLD/agent changed since this session was last driven; \
+                it goes on as it is now\nsession ID: end\n";
+    assert_eq!((worked.code, world.plain(&worked.err).as_str()), (0, told));
     let log = world.log(&id);
     assert_eq!(log.last().map(|entry| &entry["body"]["stop"]), Some(&json!("end")));
     let again = world.inspan(&["worker", "--once"]);
@@ -121,6 +129,44 @@ fn resume_takes_what_was_interrupted_last() {
     assert_eq!((resumed.code, resumed.id()), (6, parked.id()), "{}", resumed.err);
 }
 
+/// The log of a process that died between the end of a turn and the first round of the next, which a
+/// prompt that came too late for the one before had opened.
+#[test]
+fn a_worker_answers_a_prompt_that_came_too_late_for_its_turn() {
+    let server = Server::start([Answer::json(401, &json!({"error": {"message": "no"}})), fine()]);
+    let (world, other) = (World::at(&server), World::at(&server));
+    let id = world.run("Look.", &[]).id().to_owned();
+    let exported = world.inspan(&["export", &id]).out;
+    let (header, lines) = exported.split_once('\n').expect("a header");
+    let entries: Vec<Entry> =
+        lines.lines().map(|line| Entry::from_line(line).expect("an entry")).collect();
+    let asked = entries.iter().position(|entry| entry.event.kind() == "RoundStarted");
+    let (before, after) = entries.split_at(asked.expect("a round") + 1);
+    let late =
+        PromptSubmitted { content: vec![Content::text("Quick.")], labels: Labels::default() };
+    let mut state = State::fold(before);
+    let mut log = before.to_vec();
+    let policy = Policy { now_ms: state.at_ms, asking: Asking::Never };
+    for event in [late.into(), after[0].event.clone()] {
+        log.push(state.entry(state.at_ms, event));
+        state.apply(log.last().expect("an entry"));
+    }
+    let Action::AppendEvent(end) = decide(&state, &policy) else { panic!("{state:?}") };
+    log.push(state.entry(state.at_ms, end));
+    let header = header.replace("\"entries\":6", "\"entries\":7");
+    let lines: String = log.iter().map(|entry| entry.to_line() + "\n").collect();
+    other.write("log.jsonl", &format!("{header}\n{lines}"));
+    let file = other.path("log.jsonl").display().to_string();
+    let imported = other.inspan(&["import", &file]);
+    assert_eq!(imported.code, 0, "{}", imported.err);
+    let worked = other.inspan(&["worker", "--once"]);
+    assert_eq!((worked.code, other.plain(&worked.err).as_str()), (0, "session ID: end\n"));
+    let log = other.log(&id);
+    let kinds: Vec<&str> = log[6..].iter().filter_map(|entry| entry["kind"].as_str()).collect();
+    assert_eq!(kinds, ["TurnEnded", "Woken", "RoundStarted", "ModelReplied", "TurnEnded"]);
+    assert_eq!(other.inspan(&["verify", &id]).code, 0);
+}
+
 #[test]
 fn a_worker_says_what_it_can_not_drive_and_goes_on() {
     let server = Server::start([calls("wait", "{}"), calls("wait", "{}"), fine()]);
@@ -150,8 +196,9 @@ fn a_worker_says_what_it_can_not_drive_and_goes_on() {
     assert_eq!(worked.code, 1, "{}", worked.err);
     assert_eq!(
         world.plain(&worked.err),
-        "error: session ID: the agent's folder WORLD/gone is gone; name another with --agent DIR\n\
-         session ID: end\n"
+        "error: session ID: the agent's folder WORLD/gone is gone; name another with --agent DIR\n  \
+         ! session ID: the agent in WORLD/there changed since this session was last driven; it goes \
+         on as it is now\nsession ID: end\n"
     );
 }
 

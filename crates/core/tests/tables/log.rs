@@ -91,6 +91,7 @@ impl Log {
             system: String::new(),
             tools: tools(),
             gates: Vec::new(),
+            asks: Default::default(),
             limits: Limits { tokens_max: None, time_ms_max: None, ..Limits::session() },
             sandbox: "none".to_owned(),
         };
@@ -466,7 +467,10 @@ fn event_line(event: &Event) -> String {
         Event::ToolDeferred(e) => format!("defer {} {} until {:?}", e.call, e.job, e.probe_at_ms),
         Event::Parked(e) => format!("park until {:?}: {:?}", e.until_ms, e.why),
         Event::Woken(e) => format!("woken {:?}", e.why),
-        Event::TurnEnded(e) => format!("end {} {:?}", e.stop.as_str(), e.detail),
+        Event::TurnEnded(e) => {
+            let unread = if e.unread { ", a prompt is unread" } else { "" };
+            format!("end {} {:?}{unread}", e.stop.as_str(), e.detail)
+        }
         other => other.kind().to_owned(),
     }
 }

@@ -1,7 +1,9 @@
 //! Questions to a person, and their answers.
 
 use inspan_core::{
-    gate::{Choice, Verdict},
+    event::{AgentRef, PermissionAnswered, SessionConfigured},
+    gate::{AnsweredBy, Choice, Verdict},
+    hash::Hash,
     message::{CallId, How},
 };
 
@@ -199,4 +201,27 @@ fn a_cancel_ends_a_question() {
         model: rm({})
         call_5_0 cancelled: Cancelled by the user.
     "#);
+}
+
+/// It was a yes to a tool of the agent as it was then.
+#[test]
+fn a_yes_that_was_not_used_yet_does_not_hold_for_another_agent() {
+    let agent = |hash: &str| {
+        let hash = Hash::of_bytes(hash.as_bytes());
+        Some(AgentRef { name: "clerk".to_owned(), path: "/agents/clerk".to_owned(), hash })
+    };
+    let mut log = Log::with(|config| config.agent = agent("as it was"));
+    log.persons_answer_later();
+    log.verdicts.extend(vec![Verdict::Ask("it destroys".to_owned()); 2]);
+    log.prompt("Remove it.");
+    log.replied(&[call("rm", "{}")]);
+    let config = log.state.config.as_deref().cloned().unwrap();
+    let changed = SessionConfigured { agent: agent("as it is now"), ..config };
+    let (call, by, why) = (CallId::new(5, 0), AnsweredBy::Person, String::new());
+    log.append(PermissionAnswered { call, choice: Choice::Once, by, why }.into());
+    log.append(changed.into());
+    log.woken();
+    let asked = "ask person: call_5_0 rm({}), \"it destroys\", [Once, Session, No]";
+    assert_eq!(log.story.matches(asked).count(), 2, "{}", log.story);
+    assert_eq!(log.story.matches("run call_5_0").count(), 0, "{}", log.story);
 }

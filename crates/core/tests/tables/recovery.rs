@@ -295,3 +295,32 @@ fn nothing_is_recovered_between_turns() {
         user: [no prompt]
     "#);
 }
+
+/// What ends each process that runs it is not tried for ever.
+#[test]
+fn a_call_that_ends_its_process_each_time_is_given_up() {
+    let mut log = dies_in(&["look"]);
+    for _ in 0..5 {
+        log.dies();
+    }
+    let runs = log.story.lines().filter(|line| line.starts_with("run call_5_0")).count();
+    assert_eq!(runs, 5);
+    let told = "answer call_5_0 look unknown: \"Outcome unknown: each process that ran this call \
+                ended before it did. Don't try it again as it is.\"";
+    assert_eq!(log.story.matches(told).count(), 1, "{}", log.story);
+    log.replied(&[text("It can't be done.")]);
+    assert!(log.story.ends_with("end end \"\"\nidle\n"), "{}", log.story);
+}
+
+#[test]
+fn a_model_call_that_ends_its_process_each_time_is_given_up() {
+    let mut log = Log::new();
+    log.prompt("Go.");
+    for _ in 0..5 {
+        log.dies();
+    }
+    let asked = log.story.lines().filter(|line| line.starts_with("ask model")).count();
+    assert_eq!(asked, 5);
+    let end = "end failed \"the process ended in the middle of this model call\"\nidle\n";
+    assert!(log.story.ends_with(end), "{}", log.story);
+}

@@ -1,11 +1,14 @@
 //! What is left out after a provider refused a request, and who is asked instead.
 
+use std::sync::Arc;
+
 use inspan_core::{
     event::ModelRef,
     hash::Hash,
     message::{Content, How, ImageRef, Usage},
     prompt::{Message, project},
     provider::{ErrorClass, Refused},
+    tool::ToolSpec,
 };
 
 use crate::log::{ISSUER, Log, call, reasoning, text};
@@ -136,7 +139,7 @@ fn what_is_too_long_is_cut_in_its_middle() {
     assert_eq!(log.state.window_tokens_max(), Some(4_000));
     log.replied(&[text("Much.")]);
     let messages = project(&log.state, ISSUER).messages;
-    let Message::User(user) = &*messages[0] else { panic!() };
+    let Message::User(user) = &**messages[0] else { panic!() };
     let x = |count| "x".repeat(count);
     let note = "\n[… 95905 bytes left out here: the request was too large …]\n";
     assert_eq!(user.content, [Content::text(format!("{}{note}{}", x(2730), x(1365)))]);
@@ -249,4 +252,100 @@ fn a_prompt_that_was_cut_without_a_word_is_noticed() {
     let cut: Vec<&str> = log.story.lines().filter(|line| line.starts_with("prompt cut")).collect();
     assert_eq!(cut, ["prompt cut: 1000 of 3405"]);
     assert_eq!(log.state.window_tokens_max(), Some(1_000));
+}
+
+/// No text is long, and all of them are too much: the oldest go, and the prompt stays.
+#[test]
+fn many_short_texts_are_left_out_from_the_oldest_on() {
+    let mut log = Log::new();
+    for number in 0..6 {
+        log.prompt(&format!("Number {number} is one of many short questions."));
+        log.replied(&[text("And this is one of as many short answers.")]);
+    }
+    log.prompt("What was the last one?");
+    log.refused(Some(Refused::Size { tokens_max: Some(100) }));
+    log.refused(Some(Refused::Size { tokens_max: Some(100) }));
+    log.refused(Some(Refused::Size { tokens_max: Some(100) }));
+    log.replied(&[text("Number 5.")]);
+    let repairs: Vec<&str> = log.story.lines().filter(|line| line.starts_with("repair")).collect();
+    assert_eq!(
+        repairs,
+        [
+            "repair: the first 6 messages are left out",
+            "repair: the first 9 messages are left out",
+            "repair: the first 12 messages are left out"
+        ]
+    );
+    let messages = project(&log.state, ISSUER).messages;
+    let shown: Vec<String> = messages
+        .iter()
+        .map(|message| match &***message {
+            Message::User(user) => match user.content.as_slice() {
+                [Content::Text { text }] => text.clone(),
+                other => format!("{other:?}"),
+            },
+            Message::Assistant(reply) => reply.text(),
+        })
+        .collect();
+    let mut expected = vec!["[left out]"; 12];
+    expected.extend(["What was the last one?", "Number 5."]);
+    assert_eq!(shown, expected);
+}
+
+/// One bad declaration after the other is not the end of the turn.
+#[test]
+fn as_many_tools_are_set_aside_as_are_refused() {
+    let names: Vec<String> = (0..9).map(|number| format!("tool_{number}")).collect();
+    let mut log = Log::with(|config| {
+        let like = config.tools[0].clone();
+        let named = |name: &String| Arc::new(ToolSpec { name: name.clone(), ..(*like).clone() });
+        config.tools = names.iter().map(named).collect();
+    });
+    log.prompt("Look.");
+    for name in &names {
+        log.refused(Some(Refused::Tool { name: name.clone() }));
+    }
+    log.replied(&[text("Without any.")]);
+    assert_eq!(project(&log.state, ISSUER).tools.len(), 0);
+    assert!(
+        log.story.ends_with("> replied End: \"Without any.\"\nend end \"\"\nidle\n"),
+        "{}",
+        log.story
+    );
+}
+
+/// What one model refused, another may take, and a tool that was mended is told again.
+#[test]
+fn repairs_end_with_what_they_were_made_for() {
+    let refused = || {
+        let mut log = Log::new();
+        log.prompt_with("with a.png", vec![Content::text("Look."), image("a")]);
+        log.refused(Some(Refused::Images { count_max: None }));
+        log.refused(Some(Refused::Tool { name: "rm".to_owned() }));
+        log.replied(&[text("Nothing.")]);
+        let config = log.state.config.as_deref().cloned().unwrap();
+        (log, config)
+    };
+    let left_out = |log: &Log| {
+        let projection = project(&log.state, ISSUER);
+        let Message::User(user) = &**projection.messages[0] else { panic!() };
+        let has_rm = projection.tools.iter().any(|tool| tool.name == "rm");
+        (!user.content.contains(&image("a")), !has_rm)
+    };
+    let (log, _) = refused();
+    assert_eq!(left_out(&log), (true, true));
+    let (mut log, mut config) = refused();
+    config.limits.rounds_max += 1;
+    log.append(config.clone().into());
+    assert_eq!(left_out(&log), (true, true));
+    config.model = model("test://other");
+    log.append(config.into());
+    assert_eq!(left_out(&log), (false, false));
+    let (mut log, mut config) = refused();
+    let mend = |tool: &Arc<ToolSpec>| {
+        Arc::new(ToolSpec { description: "Mended.".to_owned(), ..(**tool).clone() })
+    };
+    config.tools = config.tools.iter().map(mend).collect();
+    log.append(config.into());
+    assert_eq!(left_out(&log), (false, false));
 }

@@ -189,7 +189,7 @@ fn a_prompt_after_the_cancel_begins_the_next_turn() {
         wait
         > prompt "No, listen."
         abort Cancelled
-        end cancelled ""
+        end cancelled "", a prompt is unread
         ask model: round 1, attempt 1, reads 40, writes 8192 at most
         wait
         --------
@@ -211,7 +211,7 @@ fn a_prompt_that_a_failure_left_unread_begins_the_next_turn() {
         > prompt "Quick."
         wait
         > failed Auth
-        end failed "Auth it was"
+        end failed "Auth it was", a prompt is unread
         ask model: round 1, attempt 1, reads 39, writes 8192 at most
         wait
         --------

@@ -98,24 +98,27 @@ impl OpenResult {
     }
 
     /// Where the whole result of a call is. A call's name begins with the number of the entry that
-    /// asked for it, so its result is looked for from there on.
+    /// asked for it, so its result is looked for from there on. A call that was accepted can have a
+    /// long result later.
     async fn find(&self, session: &SessionId, call: &str) -> Result<BlobRef, ToolError> {
         let seq = call.strip_prefix("call_").and_then(|rest| rest.split('_').next()?.parse().ok());
         let mut after: u64 = seq.unwrap_or(0);
+        let mut why = format!("there is no result of a call {call}");
         loop {
             let read = self.store.read(session, after, ENTRIES_READ_MAX).await;
             let entries = read.map_err(|error: StoreError| ToolError::from(error))?;
             for entry in &entries {
                 let Event::ToolFinished(finished) = &entry.event else { continue };
                 if finished.call.0 == call {
-                    return finished.result.spilled.clone().ok_or_else(|| {
-                        ToolError::new(format!("the result of {call} was shown as a whole"))
-                    });
+                    match &finished.result.spilled {
+                        Some(spilled) => return Ok(spilled.clone()),
+                        None => why = format!("the result of {call} was shown as a whole"),
+                    }
                 }
             }
             match entries.last() {
                 Some(last) if entries.len() == ENTRIES_READ_MAX => after = last.seq,
-                _ => return Err(ToolError::new(format!("there is no result of a call {call}"))),
+                _ => return Err(ToolError::new(why)),
             }
         }
     }

@@ -216,6 +216,7 @@ impl World {
                 system: String::new(),
                 tools: Vec::new(),
                 gates: Vec::new(),
+                asks: Default::default(),
                 limits: Limits::session(),
                 sandbox: "none".to_owned(),
             },

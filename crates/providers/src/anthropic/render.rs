@@ -1,6 +1,6 @@
 //! Segments as Anthropic reads them.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use inspan_core::{
     message::{Content, How, ImageRef, Reply, ReplyPart, ToolCall},
@@ -9,11 +9,11 @@ use inspan_core::{
     provider::Images,
     tool::ToolSpec,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     quirks::Quirks,
-    splice::quoted,
     told::{self, worth_sending},
 };
 
@@ -23,13 +23,66 @@ pub(super) fn segment(segment: Segment<'_>, images: &dyn Images, quirks: &Quirks
     match segment {
         Segment::Tools([]) => String::new(),
         Segment::Tools(tools) => tools_list(tools, quirks),
-        Segment::System(text) if worth_sending(text) => text_block(text),
+        Segment::System(text) if worth_sending(text) => json(&Block::text(text)),
         Segment::System(_) => String::new(),
         Segment::Message(Message::User(user)) => {
-            message("user", &user_blocks(user, images, quirks.pictures))
+            let content = user_blocks(user, images, quirks.pictures);
+            json(&Said { role: "user", content })
         }
-        Segment::Message(Message::Assistant(reply)) => message("assistant", &reply_blocks(reply)),
+        Segment::Message(Message::Assistant(reply)) => {
+            json(&Said { role: "assistant", content: reply_blocks(reply) })
+        }
     }
+}
+
+/// A message. It borrows its text, so that a long one is copied once, to where it is sent from.
+#[derive(Serialize)]
+struct Said<'a> {
+    role: &'static str,
+    content: Vec<Block<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: Cow<'a, str>,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        content: Vec<Block<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        is_error: Option<bool>,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: Box<RawValue>,
+    },
+    /// Made by the provider, and sent back byte for byte.
+    #[serde(untagged)]
+    Own(&'a RawValue),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "base64")]
+struct Source<'a> {
+    media_type: &'a str,
+    data: String,
+}
+
+impl<'a> Block<'a> {
+    fn text(text: impl Into<Cow<'a, str>>) -> Self {
+        Self::Text { text: text.into() }
+    }
+}
+
+/// Text and what was JSON before: there is nothing in it that can't be written.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 fn tools_list(tools: &[Arc<ToolSpec>], quirks: &Quirks) -> String {
@@ -44,66 +97,57 @@ fn tools_list(tools: &[Arc<ToolSpec>], quirks: &Quirks) -> String {
     Value::Array(tools.iter().map(tool).collect()).to_string()
 }
 
-fn message(role: &str, blocks: &[String]) -> String {
-    format!(r#"{{"role":"{role}","content":[{}]}}"#, blocks.join(","))
-}
-
-fn user_blocks(user: &UserMessage, images: &dyn Images, pictures: PictureLimits) -> Vec<String> {
+fn user_blocks<'a>(
+    user: &'a UserMessage,
+    images: &dyn Images,
+    pictures: PictureLimits,
+) -> Vec<Block<'a>> {
     let results = user.results.iter().map(|answer| result_block(answer, images, pictures));
     results.chain(content_blocks(&user.content, images, pictures)).collect()
 }
 
-fn result_block(answer: &CallResult, images: &dyn Images, pictures: PictureLimits) -> String {
-    let notes = told::footnotes(&answer.result).map(|note| text_block(&note));
-    let blocks: Vec<String> =
-        content_blocks(&answer.result.content, images, pictures).chain(notes).collect();
-    let error = if answer.how == How::Ok { "" } else { r#","is_error":true"# };
-    format!(
-        r#"{{"type":"tool_result","tool_use_id":{},"content":[{}]{error}}}"#,
-        quoted(&answer.call.0),
-        blocks.join(",")
-    )
-}
-
-fn content_blocks(
-    content: &[Content],
+fn result_block<'a>(
+    answer: &'a CallResult,
     images: &dyn Images,
     pictures: PictureLimits,
-) -> impl Iterator<Item = String> {
+) -> Block<'a> {
+    let notes = told::footnotes(&answer.result).map(Block::text);
+    Block::ToolResult {
+        tool_use_id: &answer.call.0,
+        content: content_blocks(&answer.result.content, images, pictures).chain(notes).collect(),
+        is_error: (answer.how != How::Ok).then_some(true),
+    }
+}
+
+fn content_blocks<'a>(
+    content: &'a [Content],
+    images: &dyn Images,
+    pictures: PictureLimits,
+) -> impl Iterator<Item = Block<'a>> {
     content.iter().map(move |content| match content {
-        Content::Text { text } => text_block(text),
+        Content::Text { text } => Block::text(text),
         Content::Image(image) => image_block(image, images, pictures),
     })
 }
 
-fn text_block(text: &str) -> String {
-    json!({"type": "text", "text": text}).to_string()
+fn image_block<'a>(image: &'a ImageRef, images: &dyn Images, pictures: PictureLimits) -> Block<'a> {
+    match told::picture(image, images, pictures) {
+        Ok(data) => Block::Image { source: Source { media_type: &image.media_type, data } },
+        Err(told) => Block::text(told),
+    }
 }
 
-fn image_block(image: &ImageRef, images: &dyn Images, pictures: PictureLimits) -> String {
-    let data = match told::picture(image, images, pictures) {
-        Ok(data) => data,
-        Err(told) => return text_block(&told),
-    };
-    let source = json!({"type": "base64", "media_type": image.media_type, "data": data});
-    json!({"type": "image", "source": source}).to_string()
-}
-
-fn reply_blocks(reply: &Reply) -> Vec<String> {
-    let block = |part: &ReplyPart| match part {
-        ReplyPart::Text { text } => Some(text_block(text)),
-        // The API takes no reasoning that it has not signed.
-        ReplyPart::Reasoning(r) => Some(r.raw.clone()).filter(|raw| !raw.is_empty()),
+fn reply_blocks<'a>(reply: &'a Reply) -> Vec<Block<'a>> {
+    let block = |part: &'a ReplyPart| match part {
+        ReplyPart::Text { text } => Some(Block::text(text)),
+        // The API takes no reasoning that it has not signed; what is no JSON was not its own.
+        ReplyPart::Reasoning(r) => serde_json::from_str(&r.raw).ok().map(Block::Own),
         ReplyPart::Call(call) => Some(call_block(call)),
     };
     reply.parts.iter().filter_map(block).collect()
 }
 
-fn call_block(call: &ToolCall) -> String {
-    format!(
-        r#"{{"type":"tool_use","id":{},"name":{},"input":{}}}"#,
-        quoted(&call.id.0),
-        quoted(&call.name),
-        told::arguments(call)
-    )
+fn call_block(call: &ToolCall) -> Block<'_> {
+    let input = RawValue::from_string(told::arguments(call).into_owned());
+    Block::ToolUse { id: &call.id.0, name: &call.name, input: input.unwrap_or_default() }
 }

@@ -6,6 +6,7 @@ use inspan_core::{
 };
 use serde_json::Value;
 
+use super::details::Details;
 use crate::{
     call::{GrowingCall, settle},
     failure::Failure,
@@ -23,6 +24,8 @@ pub(super) struct Decoder {
     prose: Option<Prose>,
     /// All calls so far, each with the server's index.
     calls: Vec<(Option<u64>, GrowingCall)>,
+    /// The reasoning in blocks, and the number of its part; `None` where nobody wants it back.
+    details: Option<(Details, Option<usize>)>,
     /// Whether there is text or a call in the reply.
     filled: bool,
     /// Whether there is reasoning in it.
@@ -82,12 +85,18 @@ impl Decoder {
             parts: 0,
             prose: None,
             calls: Vec::new(),
+            details: None,
             filled: false,
             reasoned: false,
             refused: false,
             reason: None,
             usage: Usage::default(),
         }
+    }
+
+    /// Keeps `reasoning_details` as well.
+    pub(super) fn with_details(self) -> Self {
+        Self { details: Some(Default::default()), ..self }
     }
 
     fn begin(&mut self, chunk: &Value, out: &mut Vec<ModelEvent>) {
@@ -101,6 +110,16 @@ impl Decoder {
     }
 
     fn grow(&mut self, delta: &Value, out: &mut Vec<ModelEvent>) {
+        if let (Some((details, part)), Some(pieces)) =
+            (&mut self.details, delta["reasoning_details"].as_array().filter(|all| !all.is_empty()))
+        {
+            part.get_or_insert_with(|| {
+                self.parts += 1;
+                self.parts - 1
+            });
+            self.reasoned = true;
+            details.grow(pieces);
+        }
         // Some servers send the same reasoning under both names.
         let reasoning = filled(&delta["reasoning_content"]).or_else(|| filled(&delta["reasoning"]));
         self.write(false, reasoning.unwrap_or_default(), out);
@@ -241,6 +260,10 @@ impl Decoder {
 
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), Failure> {
         self.finish_prose(out);
+        if let Some((details, Some(part))) = self.details.take() {
+            let content = ReplyPart::Reasoning(details.into_reasoning());
+            out.push(ModelEvent::PartFinished { part, content });
+        }
         let stop = match self.reason.as_deref() {
             Some("error") => return Err(Failure::network("broke off its answer with an error")),
             Some("length" | "max_tokens" | "model_length") => ReplyStop::Length,

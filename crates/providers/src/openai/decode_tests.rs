@@ -10,12 +10,12 @@ use crate::{
 fn recorded_streams() {
     recorded("openai_", |sse| {
         if sse.contains(r#""error""#) {
-            return every_byte(sse, usize::MAX, || Decoder::new(100));
+            return every_byte(sse, usize::MAX, || Decoder::new(100).with_details());
         }
         // A stream is whole once the event with the reason for its end is.
         let reason = sse.rfind("\"finish_reason\":\"").unwrap_or(sse.len());
         let event_end = sse.split_at(reason).1.find("\n\n").map(|end| reason + end + 2);
-        every_byte(sse, event_end.unwrap_or(usize::MAX), || Decoder::new(100))
+        every_byte(sse, event_end.unwrap_or(usize::MAX), || Decoder::new(100).with_details())
     });
 }
 
@@ -26,7 +26,7 @@ fn last(chunks: &[&str]) -> String {
         false => format!("data: {chunk}\n\n"),
     };
     let sse: String = chunks.iter().map(data).collect();
-    let events = shown(&events_of([sse.as_bytes()], Decoder::new(100)));
+    let events = shown(&events_of([sse.as_bytes()], Decoder::new(100).with_details()));
     events.lines().last().unwrap_or_default().to_owned()
 }
 
@@ -78,7 +78,7 @@ fn what_is_not_json_waits_for_the_end() {
         piece(0, r#""id":"x","#, "'}"),
         "data: {\"choices\":[{\"finish_reason\":\"tool_calls\"}]}\n\n".to_owned(),
     ];
-    let events = shown(&events_of([sse.concat().as_bytes()], Decoder::new(100)));
+    let events = shown(&events_of([sse.concat().as_bytes()], Decoder::new(100).with_details()));
     let whole: Vec<&str> = events.lines().filter(|line| !line.contains('…')).collect();
     assert_eq!(whole, ["started  ", r#"0 call f x {"a":'}'}"#, "1 call f y {}", "finished End"]);
 }

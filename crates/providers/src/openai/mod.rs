@@ -3,6 +3,7 @@
 mod decode;
 #[cfg(test)]
 mod decode_tests;
+mod details;
 mod render;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use inspan_core::{
 
 use crate::{
     endpoint::Endpoint,
+    quirks::ReasoningField,
     raw::Raw,
     server::{ProviderError, Server},
     splice::{Body, quoted},
@@ -81,7 +83,10 @@ impl Provider for OpenAiChat {
     }
 
     fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
-        let decoder = decode::Decoder::new(request.output_tokens_max);
+        let mut decoder = decode::Decoder::new(request.output_tokens_max);
+        if self.endpoint.server.quirks.reasoning_echo == Some(ReasoningField::ReasoningDetails) {
+            decoder = decoder.with_details();
+        }
         let body = self.body(&request);
         Arc::clone(&self.endpoint).ask(body, request.tools, Box::new(decoder))
     }

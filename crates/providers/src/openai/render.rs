@@ -11,8 +11,9 @@ use inspan_core::{
 };
 use serde_json::{Value, json};
 
+use super::details;
 use crate::{
-    quirks::{AfterResults, NoContent, Quirks},
+    quirks::{AfterResults, NoContent, Quirks, ReasoningField},
     told::{self, worth_sending},
 };
 
@@ -149,14 +150,20 @@ fn reply_message(reply: &Reply, quirks: &Quirks) -> String {
         NoContent::Empty => message["content"] = "".into(),
         NoContent::Missing => {}
     }
-    if let Some(field) = quirks.reasoning_echo {
+    let details = match quirks.reasoning_echo {
+        Some(ReasoningField::ReasoningDetails) => details::sent(reply, quirks.call_ids),
+        Some(ReasoningField::ReasoningContent | ReasoningField::Reasoning) | None => None,
+    };
+    if let Some(details) = details {
+        message[ReasoningField::ReasoningDetails.name()] = details;
+    } else if let Some(field) = quirks.reasoning_echo {
         let reasoning = reply.parts.iter().filter_map(|part| match part {
             ReplyPart::Reasoning(reasoning) => Some(reasoning.text.as_str()),
             _ => None,
         });
         let reasoning: String = reasoning.collect();
         if !reasoning.is_empty() || (quirks.reasoning_needed && !calls.is_empty()) {
-            message[field.name()] = reasoning.into();
+            message[field.text_name()] = reasoning.into();
         }
     }
     if !calls.is_empty() {

@@ -29,15 +29,16 @@ impl Memory {
     pub(super) fn due_at(&self, now_ms: i64, count_max: usize) -> Vec<SessionId> {
         let kept = self.kept();
         let free = kept.seen().filter(|(_, log)| !log.claimed);
+        let is_due = |row: &SessionRow, log: &Log| match row.standing {
+            Standing::Idle => false,
+            Standing::Open => true,
+            Standing::Waiting if !log.answers.is_empty() => true,
+            Standing::Parked | Standing::Waiting => {
+                row.wake_ms.is_some_and(|wake_ms| wake_ms <= now_ms)
+            }
+        };
         let mut due: Vec<SessionRow> = free
-            .filter_map(|(id, log)| row(&kept, id, log))
-            .filter(|row| match row.standing {
-                Standing::Idle => false,
-                Standing::Open => true,
-                Standing::Parked | Standing::Waiting => {
-                    row.wake_ms.is_some_and(|wake_ms| wake_ms <= now_ms)
-                }
-            })
+            .filter_map(|(id, log)| row(&kept, id, log).filter(|row| is_due(row, log)))
             .collect();
         due.sort_by(|a, b| (a.updated_ms, &a.id).cmp(&(b.updated_ms, &b.id)));
         due.into_iter().take(count_max).map(|row| row.id).collect()

@@ -22,10 +22,12 @@ const AWAY_TIMEOUT: Duration = Duration::from_secs(15);
 const AWAY_LOOK: Duration = Duration::from_millis(250);
 
 /// The migrations in their order: version, name and text. Each runs in a transaction of its own.
-const MIGRATIONS: [(i64, &str, &str); 3] = [
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (1, "log", include_str!("../../migrations/0001_log.sql")),
     (2, "sessions", include_str!("../../migrations/0002_sessions.sql")),
     (3, "postgres", include_str!("../../migrations/0003_postgres.sql")),
+    (4, "answers", include_str!("../../migrations/0004_answers.sql")),
+    (5, "snapshots", include_str!("../../migrations/0005_postgres.sql")),
 ];
 
 /// The version that this build writes.

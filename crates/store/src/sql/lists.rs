@@ -36,7 +36,9 @@ const COLUMNS: &str = "
 
 const DUE: &str = "
     SELECT id FROM sessions
-    WHERE removed = 0 AND standing <> 'idle' AND (standing = 'open' OR wake_ms <= ";
+    WHERE removed = 0 AND standing <> 'idle' AND (standing = 'open'
+        OR standing = 'waiting' AND EXISTS (SELECT 1 FROM answers a WHERE a.session_id = sessions.id)
+        OR wake_ms <= ";
 
 /// The sessions that `filter` keeps, those changed last first.
 pub(crate) async fn list(

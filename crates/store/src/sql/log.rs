@@ -7,15 +7,18 @@ use inspan_core::{
     event::{Entry, FORMAT_VERSION, Head},
     gate::BoxFuture,
     hash::Hash,
-    store::{Claim, Found, SessionFilter, SessionId, SessionRow, Snapshot, StoreError, Wrong},
+    store::{
+        AnswerLeft, Claim, Found, NewPieces, SessionFilter, SessionId, SessionRow, Snapshot,
+        StoreError, Wrong,
+    },
 };
 
 use super::{
-    check,
+    answers, check,
     dialect::{self, Connection, Place, Pool},
     lineage, lists,
     rows::{self, Known},
-    texts,
+    snapshots, texts,
     writer::{Ask, Writer},
 };
 use crate::check_order;
@@ -93,9 +96,10 @@ impl Log {
         &self,
         claim: &Claim,
         snapshot: Snapshot,
+        pieces: NewPieces,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
         let (session, epoch) = (claim.session.clone(), claim.epoch);
-        let answer = self.writer.ask(Ask::KeepSnapshot { session, epoch, snapshot });
+        let answer = self.writer.ask(Ask::KeepSnapshot { session, epoch, snapshot, pieces });
         Box::pin(async move { answer.await.map(drop) })
     }
 
@@ -151,7 +155,30 @@ impl Log {
     }
 
     pub(crate) async fn snapshot(self, session: SessionId) -> Result<Option<Snapshot>, StoreError> {
-        read!(&self, |reader| rows::snapshot(&mut reader, &session))
+        read!(&self, |reader| snapshots::read(&mut reader, &session))
+    }
+
+    pub(crate) async fn snapshot_piece(
+        self,
+        session: SessionId,
+        number: u32,
+    ) -> Result<Option<Arc<[u8]>>, StoreError> {
+        read!(&self, |reader| snapshots::read_piece(&mut reader, &session, number))
+    }
+
+    pub(crate) async fn leave_answer(
+        self,
+        session: SessionId,
+        answer: AnswerLeft,
+    ) -> Result<(), StoreError> {
+        self.writer.ask(Ask::LeaveAnswer(session, answer)).await.map(drop)
+    }
+
+    pub(crate) async fn answers_left(
+        self,
+        session: SessionId,
+    ) -> Result<Vec<AnswerLeft>, StoreError> {
+        read!(&self, |reader| answers::left(&mut reader, &session))
     }
 
     pub(crate) async fn unreferenced(self, hashes: Vec<Hash>) -> Result<Vec<Hash>, StoreError> {

@@ -5,14 +5,15 @@ use std::{borrow::Cow, collections::BTreeSet};
 use inspan_core::{
     event::{Entry, Event, Head, Stop, Unknown},
     hash::Hash,
-    store::{SessionId, Snapshot},
+    store::SessionId,
     stored::{self, Changes, Standing},
 };
 use sqlx::{FromRow, QueryBuilder, Row};
 
 use super::{
+    answers,
     dialect::{self, Connection, QueryResult, RawRow},
-    lineage,
+    lineage, snapshots,
     texts::{self, Words},
 };
 
@@ -59,16 +60,6 @@ const KNOWN: &str = "
 const READ: &str = "
     SELECT seq, at_ms, turn, round, kind, version, hash, body FROM entries
     WHERE session_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";
-
-const KEEP_SNAPSHOT: &str = "
-    INSERT INTO snapshots (session_id, seq, version, body)
-    SELECT id, $3, $4, $5 FROM sessions WHERE id = $1 AND epoch = $2
-    ON CONFLICT (session_id) DO UPDATE SET
-        seq = excluded.seq, version = excluded.version, body = excluded.body";
-
-const SNAPSHOT: &str = "
-    SELECT p.seq, p.version, p.body FROM snapshots p JOIN sessions s ON s.id = p.session_id
-    WHERE p.session_id = $1 AND s.removed = 0";
 
 /// What is known of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +146,9 @@ async fn begin_fork(
     changes.agent = Some(&place.agent);
     changes.workdir = Some(&place.workdir);
     entries.iter().for_each(|entry| changes.add(entry));
+    // What a newer version wrote is in the fork, too.
+    let known = known(connection, parent).await?.map_or(0, |known| known.format);
+    changes.format = changes.format.max(u32::try_from(known).unwrap_or(u32::MAX));
     begin(connection, session, epoch, Some((parent, at.seq)), &changes, (first, last)).await
 }
 
@@ -232,6 +226,7 @@ pub(crate) async fn insert(
         query.build().execute(&mut *connection).await?;
         insert_refs(connection, placed).await?;
         texts::keep(connection, placed, words).await?;
+        answers::take(connection, placed).await?;
     }
     Ok(())
 }
@@ -301,38 +296,6 @@ pub(crate) async fn read_own(
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Keeps a snapshot; nothing happens under an older epoch.
-pub(crate) async fn keep_snapshot(
-    connection: &mut Connection,
-    session: &SessionId,
-    epoch: u64,
-    snapshot: &Snapshot,
-) -> sqlx::Result<()> {
-    sqlx::query(KEEP_SNAPSHOT)
-        .bind(session.as_str())
-        .bind(big(epoch))
-        .bind(big(snapshot.seq))
-        .bind(i64::from(snapshot.version))
-        .bind(&*snapshot.bytes)
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-/// The snapshot that was kept last.
-pub(crate) async fn snapshot(
-    connection: &mut Connection,
-    session: &SessionId,
-) -> sqlx::Result<Option<Snapshot>> {
-    let row = sqlx::query(SNAPSHOT).bind(session.as_str()).fetch_optional(connection).await?;
-    // One that can't be read is none.
-    Ok(row.and_then(|row| {
-        let bytes: &[u8] = row.try_get("body").ok()?;
-        let (seq, version) = (number(&row, "seq")?, number(&row, "version")?);
-        Some(Snapshot { seq, version, bytes: bytes.into() })
-    }))
-}
-
 /// Those of `hashes` that no entry names.
 pub(crate) async fn unreferenced(
     connection: &mut Connection,
@@ -371,7 +334,8 @@ pub(crate) async fn remove(
         return Ok(false);
     }
     texts::forget(connection, session, words).await?;
-    execute(connection, "DELETE FROM snapshots WHERE session_id = $1", session).await?;
+    execute(connection, snapshots::FORGET, session).await?;
+    execute(connection, "DELETE FROM answers WHERE session_id = $1", session).await?;
     if has_forks(connection, session).await? {
         let hide = "UPDATE sessions SET removed = 1, epoch = epoch + 1, standing = 'idle'
             WHERE id = $1";

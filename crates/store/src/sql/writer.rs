@@ -8,15 +8,17 @@ use std::{
 
 use inspan_core::{
     event::{Entry, Head},
-    store::{SessionId, Snapshot, StoreError},
+    store::{ANSWERS_LEFT_MAX, AnswerLeft, NewPieces, SessionId, Snapshot, StoreError},
     stored::forked_from,
 };
 use sqlx::Connection as _;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
+    answers,
     dialect::{self, Connection, Place},
     rows::{self, Known, Moving, Placed},
+    snapshots,
     texts::Words,
 };
 use crate::CLOSED;
@@ -38,9 +40,11 @@ pub(crate) enum Ask {
     /// Only look.
     Known(SessionId),
     /// Keep a snapshot.
-    KeepSnapshot { session: SessionId, epoch: u64, snapshot: Snapshot },
+    KeepSnapshot { session: SessionId, epoch: u64, snapshot: Snapshot, pieces: NewPieces },
     /// Remove the session, or hide it.
     Remove(SessionId),
+    /// Leave an answer.
+    LeaveAnswer(SessionId, AnswerLeft),
 }
 
 impl Ask {
@@ -50,7 +54,8 @@ impl Ask {
             | Self::RaiseEpoch(session)
             | Self::Known(session)
             | Self::KeepSnapshot { session, .. }
-            | Self::Remove(session) => session,
+            | Self::Remove(session)
+            | Self::LeaveAnswer(session, _) => session,
         }
     }
 }
@@ -161,7 +166,7 @@ async fn run(place: Arc<Place>, mut connection: Option<Connection>, mut jobs: mp
 
 fn changed(ask: &Ask) -> Option<&SessionId> {
     match ask {
-        Ask::Append { session, .. } => Some(session),
+        Ask::Append { session, .. } | Ask::LeaveAnswer(session, _) => Some(session),
         Ask::RaiseEpoch(_) | Ask::Known(_) | Ask::KeepSnapshot { .. } | Ask::Remove(_) => None,
     }
 }
@@ -290,8 +295,8 @@ async fn answer_all(
                 Ok(rows::known(connection, session).await?.filter(|known| !known.is_removed))
             }
             Ask::Known(session) => Ok(rows::known(connection, session).await?),
-            Ask::KeepSnapshot { session, epoch, snapshot } => {
-                rows::keep_snapshot(connection, session, *epoch, snapshot).await?;
+            Ask::KeepSnapshot { session, epoch, snapshot, pieces } => {
+                snapshots::keep(connection, (session, *epoch), snapshot, pieces).await?;
                 Ok(None)
             }
             Ask::Remove(session) => match rows::remove(connection, session, words).await? {
@@ -299,11 +304,29 @@ async fn answer_all(
                 false if again => Ok(None),
                 false => Err(StoreError::NoSession(session.clone())),
             },
+            Ask::LeaveAnswer(session, answer) => {
+                match answers::leave(connection, session, answer).await? {
+                    true => Ok(None),
+                    false => Err(not_left(connection, session).await?),
+                }
+            }
         });
     }
     rows::insert(connection, &placed, words).await?;
     sqlx::raw_sql("COMMIT").execute(connection).await?;
     Ok(answers)
+}
+
+/// Why an answer could not be left.
+async fn not_left(connection: &mut Connection, session: &SessionId) -> sqlx::Result<StoreError> {
+    let known = rows::known(connection, session).await?;
+    Ok(match known.filter(|known| !known.is_removed) {
+        None => StoreError::NoSession(session.clone()),
+        Some(_) => StoreError::Other {
+            what: format!("session {session}"),
+            why: format!("{ANSWERS_LEFT_MAX} answers wait for it already: nothing was recorded"),
+        },
+    })
 }
 
 fn is_fork(entries: &[Entry]) -> bool {

@@ -27,10 +27,12 @@ use crate::disk::{make_folder, of_file, only_for_owner};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The migrations in their order: version, name and text. Each runs in a transaction of its own.
-pub(super) const MIGRATIONS: [(i64, &str, &str); 3] = [
+pub(super) const MIGRATIONS: [(i64, &str, &str); 5] = [
     (1, "log", include_str!("../../migrations/0001_log.sql")),
     (2, "sessions", include_str!("../../migrations/0002_sessions.sql")),
     (3, "sqlite", include_str!("../../migrations/0003_sqlite.sql")),
+    (4, "answers", include_str!("../../migrations/0004_answers.sql")),
+    (5, "snapshots", include_str!("../../migrations/0005_sqlite.sql")),
 ];
 
 /// The version that this build writes.

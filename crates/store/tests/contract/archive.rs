@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use inspan_core::{
     event::{Entry, Event, Head, Stop},
+    gate::Choice,
     hash::Hash,
     message::{CallId, How},
-    store::{Archive, Claim, SessionFilter, SessionRow, Snapshot, Store, StoreError},
+    store::{
+        ANSWERS_LEFT_MAX, AnswerLeft, Archive, Claim, NewPieces, SessionFilter, SessionRow,
+        Snapshot, Store, StoreError,
+    },
     stored::Standing,
 };
 
@@ -226,7 +230,7 @@ pub(crate) async fn what_is_removed_is_gone<S: Archive>(store: &S) {
     let claim = store.claim(&id("one")).await.unwrap();
     assert_eq!(store.remove(&id("one")).await, Err(StoreError::InUse(id("one"))));
     let snapshot = Snapshot { seq: 2, version: 1, bytes: Arc::from(*b"state") };
-    store.keep_snapshot(&claim, snapshot.clone()).await.unwrap();
+    store.keep_snapshot(&claim, snapshot.clone(), NewPieces::default()).await.unwrap();
     drop(claim);
     assert_eq!(store.unreferenced(&[picture]).await.unwrap(), []);
     store.remove(&id("one")).await.unwrap();
@@ -283,17 +287,48 @@ pub(crate) async fn blobs_are_referenced_by_entries<S: Archive>(store: &S) {
 
 pub(crate) async fn snapshots_are_kept_one_a_session<S: Archive>(store: &S) {
     let snapshot = |seq, bytes: &[u8]| Snapshot { seq, version: 7, bytes: bytes.into() };
+    let pieces = |before, new: &[&str]| {
+        let bytes = new.iter().map(|bytes| bytes.as_bytes().into()).collect();
+        NewPieces { before, bytes }
+    };
     written(store, "one", &some(Head::default(), 3)).await;
-    assert_eq!(store.snapshot(&id("one")).await.unwrap(), None);
-    assert_eq!(store.snapshot(&id("none")).await.unwrap(), None);
+    written(store, "other", &some(Head::default(), 3)).await;
+    assert_eq!(kept(store, "one").await, (None, vec![]));
+    assert_eq!(kept(store, "none").await, (None, vec![]));
     let claim = store.claim(&id("one")).await.unwrap();
-    store.keep_snapshot(&claim, snapshot(2, b"\0two\xff")).await.unwrap();
-    assert_eq!(store.snapshot(&id("one")).await.unwrap(), Some(snapshot(2, b"\0two\xff")));
-    store.keep_snapshot(&claim, snapshot(3, b"three")).await.unwrap();
-    assert_eq!(store.snapshot(&id("one")).await.unwrap(), Some(snapshot(3, b"three")));
+    let first = snapshot(2, b"\0two\xff");
+    store.keep_snapshot(&claim, first.clone(), pieces(0, &[])).await.unwrap();
+    assert_eq!(kept(store, "one").await, (Some(first), vec![]));
+    let second = snapshot(3, b"three");
+    let keep =
+        |before, new: &[&str]| store.keep_snapshot(&claim, second.clone(), pieces(before, new));
+    keep(0, &["a", "b", "c"]).await.unwrap();
+    assert_eq!(kept(store, "one").await, (Some(second.clone()), texts(&["a", "b", "c"])));
+    keep(3, &["d"]).await.unwrap();
+    assert_eq!(kept(store, "one").await, (Some(second.clone()), texts(&["a", "b", "c", "d"])));
+    // What counts no longer is thrown away.
+    keep(1, &["x"]).await.unwrap();
+    assert_eq!(kept(store, "one").await, (Some(second.clone()), texts(&["a", "x"])));
     let old = Claim { session: id("one"), epoch: claim.epoch - 1, guard: Box::new(()) };
-    store.keep_snapshot(&old, snapshot(1, b"one")).await.unwrap();
-    assert_eq!(store.snapshot(&id("one")).await.unwrap(), Some(snapshot(3, b"three")));
+    store.keep_snapshot(&old, snapshot(1, b"one"), pieces(0, &["z"])).await.unwrap();
+    assert_eq!(kept(store, "one").await, (Some(second), texts(&["a", "x"])));
+    assert_eq!(kept(store, "other").await, (None, vec![]));
+    drop(claim);
+    store.remove(&id("one")).await.unwrap();
+    assert_eq!(kept(store, "one").await, (None, vec![]));
+}
+
+fn texts(pieces: &[&str]) -> Vec<String> {
+    pieces.iter().map(ToString::to_string).collect()
+}
+
+/// What a store has of a session's snapshot.
+async fn kept<S: Archive>(store: &S, name: &str) -> (Option<Snapshot>, Vec<String>) {
+    let mut pieces = Vec::new();
+    while let Some(piece) = store.snapshot_piece(&id(name), pieces.len() as u32).await.unwrap() {
+        pieces.push(String::from_utf8(piece.to_vec()).unwrap());
+    }
+    (store.snapshot(&id(name)).await.unwrap(), pieces)
 }
 
 pub(crate) async fn due_is_what_nobody_drives<S: Archive>(store: &S) {
@@ -304,8 +339,11 @@ pub(crate) async fn due_is_what_nobody_drives<S: Archive>(store: &S) {
     };
     let call = &[CallId::new(3, 0)][..];
     // What is written later, by another process.
-    let sessions: [(&str, Vec<Line>, Option<Event>); 10] = [
+    let sessions: [(&str, Vec<Line>, Option<Event>); 12] = [
         ("open", asked(10), None),
+        // A prompt came too late for its turn, and whoever drove it died before the next round.
+        ("late", [asked(11), vec![(12, 1, 1, ended_unread(Stop::Rounds))]].concat(), None),
+        ("told", asked(13), Some(ended_unread(Stop::Failed))),
         ("timed", parks(20, Some(500), &[]), None),
         ("for-ever", parks(30, None, call), None),
         ("allowed", parks(40, None, call), Some(answered())),
@@ -330,17 +368,72 @@ pub(crate) async fn due_is_what_nobody_drives<S: Archive>(store: &S) {
     assert_eq!(listed(store, &waiting).await, ["done", "allowed", "for-ever"]);
     let _held = store.claim(&id("held")).await.unwrap();
     let table: [(i64, usize, &[&str]); 5] = [
-        (98, 9, &["open", "woken"]),
-        (499, 9, &["open", "allowed", "done", "woken"]),
-        (500, 9, &["open", "timed", "allowed", "done", "woken"]),
-        (600, 9, &["open", "timed", "allowed", "done", "news", "woken"]),
-        (500, 2, &["open", "timed"]),
+        (98, 9, &["open", "late", "told", "woken"]),
+        (499, 9, &["open", "late", "allowed", "done", "told", "woken"]),
+        (500, 9, &["open", "late", "timed", "allowed", "done", "told", "woken"]),
+        (600, 9, &["open", "late", "timed", "allowed", "done", "news", "told", "woken"]),
+        (500, 3, &["open", "late", "timed"]),
     ];
     for (now_ms, max, expected) in table {
         let due = store.due(now_ms, max).await.unwrap();
         let due: Vec<&str> = due.iter().map(|id| id.as_str()).collect();
         assert_eq!(due, expected, "{now_ms} {max}");
     }
+}
+
+/// Anybody leaves an answer, also while somebody drives the session; it goes with the entry that has
+/// it, and a session that waits for calls is due until then.
+pub(crate) async fn an_answer_is_left_until_the_log_has_it<S: Archive>(store: &S) {
+    let [first, second] = [CallId::new(3, 0), CallId::new(3, 1)];
+    let left = |call: &CallId, choice, why: &str| AnswerLeft {
+        call: call.clone(),
+        choice,
+        why: why.to_owned(),
+    };
+    let nobody = store.leave_answer(&id("one"), left(&first, Choice::No, "")).await;
+    assert_eq!(nobody, Err(StoreError::NoSession(id("one"))));
+    let lines = [
+        (1, 1, 0, prompt("Go")),
+        (2, 1, 1, parked(None, &[first.clone(), second.clone()])),
+        (3, 1, 1, ended(Stop::Parked)),
+    ];
+    let entries = chain(Head::default(), lines);
+    written(store, "one", &entries).await;
+    assert_eq!(store.due(i64::MAX, 9).await.unwrap(), []);
+    let claim = store.claim(&id("one")).await.unwrap();
+    for answer in [
+        left(&second, Choice::Session, "no\0end"),
+        left(&first, Choice::Once, "it is \"mine\""),
+        left(&first, Choice::No, "too late"),
+    ] {
+        store.leave_answer(&id("one"), answer).await.unwrap();
+    }
+    let waiting = store.answers_left(&id("one")).await.unwrap();
+    assert_eq!(waiting[0], left(&first, Choice::Once, "it is \"mine\""));
+    assert_eq!((&waiting[1].call, waiting[1].choice, waiting.len()), (&second, Choice::Session, 2));
+    let head = head_of(&entries);
+    store.append(&claim, head, chain(head, [(4, 1, 1, answered())])).await.unwrap();
+    assert_eq!(store.answers_left(&id("one")).await.unwrap(), waiting[1..]);
+    drop(claim);
+    assert_eq!(store.due(0, 9).await.unwrap(), [id("one")]);
+    store.remove(&id("one")).await.unwrap();
+    assert_eq!(store.answers_left(&id("one")).await.unwrap(), []);
+}
+
+/// At most so many are left, and one more is refused.
+pub(crate) async fn answers_left_are_counted<S: Archive>(store: &S) {
+    written(store, "one", &chain(Head::default(), [(1, 1, 0, prompt("Go"))])).await;
+    let left =
+        |index| AnswerLeft { call: CallId::new(3, index), choice: Choice::No, why: String::new() };
+    for index in 0..ANSWERS_LEFT_MAX {
+        store.leave_answer(&id("one"), left(index)).await.unwrap();
+    }
+    let one_more = store.leave_answer(&id("one"), left(ANSWERS_LEFT_MAX)).await.unwrap_err();
+    assert_eq!(
+        one_more.to_string(),
+        "session one: 256 answers wait for it already: nothing was recorded"
+    );
+    assert_eq!(store.answers_left(&id("one")).await.unwrap().len(), ANSWERS_LEFT_MAX);
 }
 
 /// A fork stands as its parent stood at its place, until its own entries say something else.
@@ -354,15 +447,18 @@ pub(crate) async fn a_fork_stands_as_its_parent_stood<S: Archive>(store: &S) {
         (5, 1, 1, ended(Stop::Parked)),
         (6, 1, 1, woken()),
         (7, 1, 1, ended(Stop::End)),
+        (8, 2, 0, prompt("Go on")),
+        (9, 2, 1, ended_unread(Stop::Failed)),
     ];
     let parent = chain(Head::default(), lines);
     written(store, "parent", &parent).await;
-    let table: [(usize, Option<Event>, Standing, Option<i64>); 5] = [
+    let table: [(usize, Option<Event>, Standing, Option<i64>); 6] = [
         (1, None, Standing::Open, None),
         (3, None, Standing::Open, None),
         (5, None, Standing::Waiting, Some(900)),
         (5, Some(finished("weather", How::Unknown, 0)), Standing::Waiting, Some(11)),
         (7, None, Standing::Idle, None),
+        (9, None, Standing::Open, None),
     ];
     for (number, (at, own, standing, wake_ms)) in table.into_iter().enumerate() {
         let at = parent[at - 1].head();

@@ -121,7 +121,12 @@ pub(crate) fn woken() -> Event {
 }
 
 pub(crate) fn ended(stop: Stop) -> Event {
-    TurnEnded { stop, detail: String::new() }.into()
+    TurnEnded { stop, detail: String::new(), unread: false }.into()
+}
+
+/// The end of a turn that a prompt came too late for.
+pub(crate) fn ended_unread(stop: Stop) -> Event {
+    TurnEnded { stop, detail: String::new(), unread: true }.into()
 }
 
 /// An entry of a version that this one does not know, with a body that no JSON writer of ours

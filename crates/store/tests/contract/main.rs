@@ -75,6 +75,8 @@ contract![
     blobs_are_referenced_by_entries,
     snapshots_are_kept_one_a_session,
     due_is_what_nobody_drives,
+    an_answer_is_left_until_the_log_has_it,
+    answers_left_are_counted,
     a_fork_stands_as_its_parent_stood,
     a_newer_log_is_read_and_not_driven,
 ];

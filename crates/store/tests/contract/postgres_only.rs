@@ -374,7 +374,7 @@ async fn a_newer_database_is_left_alone() {
     let error = Postgres::open(&schema.url).await.unwrap_err().to_string();
     assert!(
         error.ends_with(
-            "/postgres (version 70 of 3) was written by a newer version of Inspan: nothing was \
+            "/postgres (version 70 of 5) was written by a newer version of Inspan: nothing was \
              changed"
         ),
         "{error}"

@@ -169,7 +169,7 @@ async fn a_newer_database_is_left_alone() {
     let error = Sqlite::open(&path).await.unwrap_err();
     assert_eq!(
         said(&path, &error),
-        "FILE (version 7 of 3) was written by a newer version of Inspan: nothing was changed"
+        "FILE (version 7 of 5) was written by a newer version of Inspan: nothing was changed"
     );
     assert!(files(folder.path()) == before);
 }

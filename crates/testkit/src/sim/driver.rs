@@ -20,7 +20,6 @@ use inspan_core::{
     },
     provider::{ErrorClass, ModelError},
     recover::{fallback, fork, recover, retry_at_ms, supersede},
-    snapshot::{self, FOLD_VERSION},
     store::SessionId,
     tool::Probed,
     turn::{CallStatus, OpenCall},
@@ -33,6 +32,7 @@ use super::{
     checks::Checks,
     world::{Answer, Run, TOOL_MS_MAX, World, halved},
 };
+use crate::snapshots::Snapshots;
 
 /// Entries after which a session that does not end is taken for one that never will.
 const ENTRIES_MAX: usize = 2_000;
@@ -163,7 +163,7 @@ impl<'a> Driver<'a> {
         }
         self.durable = kept;
         if self.rng.u8(..8) == 0 {
-            is_restored(&self.state)?;
+            Snapshots::default().keep(&self.state)?;
         }
         // Some processes die while they recover, or soon after.
         let dies_again = self.rng.u8(..4) == 0;
@@ -509,15 +509,6 @@ impl<'a> Driver<'a> {
         let issuer = self.shown[self.world.answering].provider.issuer().to_owned();
         let (model, provider_id) = (String::new(), String::new());
         Reply { parts, stop, usage, issuer, model, provider_id }
-    }
-}
-
-/// Whether the state is the same when it was written as a snapshot and read again.
-fn is_restored(state: &State) -> Result<(), String> {
-    let bytes = snapshot::write(state).unwrap_or_default();
-    match snapshot::read(FOLD_VERSION, state.head, &bytes) {
-        Some(restored) if restored == *state => Ok(()),
-        restored => Err(format!("a snapshot of {state:?} is {restored:?}")),
     }
 }
 

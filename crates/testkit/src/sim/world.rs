@@ -112,6 +112,7 @@ impl World {
             system: "Be brief.".to_owned(),
             tools: self.tools.clone(),
             gates: vec!["dice".to_owned()],
+            asks: Default::default(),
             limits,
             sandbox: "none".to_owned(),
         }
