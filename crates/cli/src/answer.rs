@@ -39,10 +39,12 @@ const LOOK_AGAIN_MS: u64 = 50;
 
 /// Answers the question about a call.
 pub(crate) async fn answer(home: &Home, args: AnswerArgs) -> Result<u8, Failure> {
-    let out = Out::new(home.mask()?);
+    let mask = home.mask()?;
+    let out = Out::new(mask.clone());
     let store = home.store().await?;
     let id = session_of(&*store, &args.id).await?;
-    let why = args.why.unwrap_or_default();
+    // The model reads it, and it stays in the log.
+    let why = mask.text(&args.why.unwrap_or_default()).into_owned();
     let answer = AnswerLeft { call: CallId(args.call), choice: args.choice.into(), why };
     let told = match record_or_leave(&*store, &id, answer).await? {
         Recorded::Here => gone_on_with(&id),

@@ -40,7 +40,7 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true)]
         words: Vec<String>,
         /// How many at most
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least_one)]
         count_max: usize,
         /// Print one JSON object a line
         #[arg(long)]
@@ -243,13 +243,14 @@ pub(crate) struct SessionsArgs {
     /// Those that work in this directory
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<PathBuf>,
-    /// Those that stand so: idle, open or parked
+    /// Those that stand so: idle, open, parked (for its model's server) or waiting (for a person, or
+    /// for work that goes on elsewhere)
     #[arg(long, value_name = "HOW", value_parser = standing)]
     pub standing: Option<Standing>,
     /// Those whose last turn ended so: end, failed, cost …
     #[arg(long, value_name = "STOP", value_parser = stop)]
     pub stop: Option<Stop>,
-    /// Those changed since: 2026-11-30, 2026-11-30T09:15, or a time ago such as 2h
+    /// Those changed since: 2026-11-30, 2026-11-30T09:15, or a time ago such as 2h, 3d or 1w
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
     /// Those changed before
@@ -259,7 +260,7 @@ pub(crate) struct SessionsArgs {
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     pub text: Option<String>,
     /// How many at most
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least_one)]
     pub count_max: usize,
     /// Print one JSON object a line
     #[arg(long)]
@@ -339,6 +340,15 @@ fn standing(text: &str) -> Result<Standing, String> {
 fn stop(text: &str) -> Result<Stop, String> {
     let known = Stop::ALL.into_iter().find(|stop| stop.as_str() == text);
     known.ok_or_else(|| format!("there are: {}", Stop::ALL.map(Stop::as_str).join(", ")))
+}
+
+/// How many at most, for a list.
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("a list has one at least".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => Err("it must be a whole number".to_owned()),
+    }
 }
 
 fn figure<T: Figure>(text: &str) -> Result<T, String> {

@@ -120,9 +120,9 @@ impl Seen {
         let answer = if is_answer { answer } else { "" };
         if args.json {
             let done = json::done(id, ended, answer, &self.denied, &self.spending, code);
-            out.answer(&out.masked(&done));
+            out.json(&done)?;
         } else if !answer.trim().is_empty() && !is_on_the_terminal {
-            out.answer(&format!("{}\n", out.shown(answer.trim_end())));
+            out.answer(&format!("{}\n", out.shown(answer.trim_end())))?;
         }
         Ok(code)
     }

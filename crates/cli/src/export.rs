@@ -3,9 +3,9 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
-    io::{self, BufRead, BufReader, BufWriter, Write},
-    path::{Path, PathBuf},
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::Path,
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -26,6 +26,7 @@ use crate::{
     out::{DIM, NOTE, Out, counted, styled},
     setup::tell_of_blobs,
     verify::first_changed,
+    whole::WholeFile,
 };
 
 /// The form of a file with an entry a line after the header.
@@ -103,7 +104,14 @@ pub(crate) async fn export(home: &Home, args: ExportArgs) -> Result<u8, Failure>
         out.progress(&format!("{}\n", styled(DIM, &told)));
     }
     carried.tell_lost(&out);
-    Ok(0)
+    match first_changed(&entries) {
+        Some(changed) if !args.masked => Err(Failure::Verify(format!(
+            "session {id}: entry {} is not what was written after entry {}; the export is the log \
+             as it is, and `inspan import` takes no such log",
+            changed.entry, changed.after
+        ))),
+        _ => Ok(0),
+    }
 }
 
 /// The blobs that a log names.
@@ -157,73 +165,40 @@ impl Carried {
 /// Where an export goes.
 enum To<'a> {
     Output(&'a Out),
-    File(Beside),
+    File(WholeFile, &'a Path),
 }
 
 impl<'a> To<'a> {
-    fn new(path: Option<&Path>, out: &'a Out) -> Result<Self, Failure> {
+    fn new(path: Option<&'a Path>, out: &'a Out) -> Result<Self, Failure> {
         Ok(match path {
             None => Self::Output(out),
-            Some(path) => Self::File(Beside::new(path).map_err(|why| failed_to_write(path, why))?),
+            Some(path) => {
+                let file = WholeFile::begin(path).map_err(|why| failed_to_write(path, why))?;
+                Self::File(file, path)
+            }
         })
     }
 
     fn line(&mut self, line: &str) -> Result<(), Failure> {
+        let line = format!("{line}\n");
         match self {
-            Self::Output(out) => out.answer(&format!("{line}\n")),
-            Self::File(beside) => {
-                writeln!(beside.file, "{line}")
-                    .map_err(|why| failed_to_write(&beside.path, why))?;
+            Self::Output(out) => out.bytes(line.as_bytes()),
+            Self::File(file, path) => {
+                file.write(line.as_bytes()).map_err(|why| failed_to_write(path, why))
             }
         }
-        Ok(())
     }
 
     fn end(self) -> Result<(), Failure> {
         match self {
             Self::Output(_) => Ok(()),
-            Self::File(mut beside) => {
-                beside.take_place().map_err(|why| failed_to_write(&beside.path, why))
-            }
+            Self::File(file, path) => file.finish().map_err(|why| failed_to_write(path, why)),
         }
     }
 }
 
 fn failed_to_write(path: &Path, why: io::Error) -> Failure {
     Failure::File { what: format!("the export {}", path.display()), why }
-}
-
-/// A file that takes its place only when it is whole and on the disk. Only its owner can read it: a
-/// log holds what was said.
-struct Beside {
-    path: PathBuf,
-    beside: PathBuf,
-    file: BufWriter<File>,
-}
-
-impl Beside {
-    fn new(path: &Path) -> io::Result<Self> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".part");
-        let mut options = File::options();
-        options.create(true).truncate(true).write(true).mode(0o600);
-        let file = BufWriter::new(options.open(&beside)?);
-        Ok(Self { path: path.to_owned(), beside: beside.into(), file })
-    }
-
-    fn take_place(&mut self) -> io::Result<()> {
-        self.file.flush()?;
-        self.file.get_ref().sync_all()?;
-        fs::rename(&self.beside, &self.path)
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        // Half an export is none. It is not there any more when it was whole.
-        let _ = fs::remove_file(&self.beside);
-    }
 }
 
 /// Takes a session from a file, or from standard input, into this database. Its blobs come first,
@@ -256,7 +231,7 @@ pub(crate) async fn import(home: &Home, file: &Path) -> Result<u8, Failure> {
     let told = counted(count, "entry", "entries") + &carried.told();
     out.progress(&format!("{}\n", styled(DIM, &format!("{told} of session {}", header.session))));
     carried.tell_lost(&out);
-    out.answer(&format!("{}\n", header.session));
+    out.answer(&format!("{}\n", header.session))?;
     Ok(0)
 }
 

@@ -4,6 +4,7 @@ use inspan_core::{event::Event, stored::searchable};
 use serde_json::json;
 
 use crate::{
+    args::at_least_one,
     exit::Failure,
     home::Home,
     json::line,
@@ -17,14 +18,16 @@ const SNIPPET_CHARS_MAX: usize = 100;
 /// Characters before the first word that is found.
 const SNIPPET_BEFORE_MAX: usize = 30;
 
-/// Prints what a search for `words` finds, at most `count_max` entries.
+/// Prints what a search for `words` finds, at most `count_max` entries. Options may stand behind the
+/// words.
 pub(crate) async fn search(
     home: &Home,
-    words: &[String],
+    words: Vec<String>,
     count_max: usize,
     as_json: bool,
 ) -> Result<u8, Failure> {
     let out = Out::new(home.mask()?);
+    let Asked { words, count_max, as_json } = options_of(words, count_max, as_json)?;
     let words = words.join(" ");
     let found = home.store().await?.search(&words, count_max).await?;
     if found.is_empty() && !as_json {
@@ -36,20 +39,51 @@ pub(crate) async fn search(
         // Masked before it is cut: half a secret is none that a mask knows.
         let shown = snippet(&out.shown(&text), &words);
         if as_json {
-            out.answer(&line(&json!({
+            out.json(&line(&json!({
                 "session": found.session,
                 "seq": entry.seq,
                 "at_ms": entry.at_ms,
                 "kind": entry.event.kind(),
                 "snippet": shown,
-            })));
+            })))?;
             continue;
         }
         let place = format!("{} {:>5}", found.session, entry.seq);
         let at = styled(DIM, &minute(entry.at_ms));
-        out.answer(&format!("{}  {at}  {:6}  {shown}\n", styled(BOLD, &place), who(&entry.event)));
+        out.answer(&format!("{}  {at}  {:6}  {shown}\n", styled(BOLD, &place), who(&entry.event)))?;
     }
     Ok(0)
+}
+
+struct Asked {
+    words: Vec<String>,
+    count_max: usize,
+    as_json: bool,
+}
+
+/// Takes the options out of words: `-WORD` is one of the words, so the command line is no help.
+fn options_of(given: Vec<String>, count_max: usize, as_json: bool) -> Result<Asked, Failure> {
+    let mut asked = Asked { words: Vec::new(), count_max, as_json };
+    let mut given = given.into_iter();
+    while let Some(word) = given.next() {
+        let (name, value) = word.split_once('=').unzip();
+        match name.unwrap_or(&word) {
+            "--json" => asked.as_json = true,
+            "--count-max" => {
+                let value = value.map(str::to_owned).or_else(|| given.next());
+                let count = at_least_one(&value.unwrap_or_default());
+                let wrong = |why| Failure::Usage(format!("--count-max: {why}"));
+                asked.count_max = count.map_err(wrong)?;
+            }
+            name if name.starts_with("--") => {
+                return Err(Failure::Usage(format!(
+                    "`{name}` is no option of a search: there are --count-max and --json"
+                )));
+            }
+            _ => asked.words.push(word),
+        }
+    }
+    Ok(asked)
 }
 
 fn who(event: &Event) -> &'static str {

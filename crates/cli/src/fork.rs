@@ -23,7 +23,7 @@ pub(crate) async fn fork(home: &Home, given: &str, at: Option<u64>) -> Result<u8
         Err(OutsideError::Store(error)) => return Err(error.into()),
         Err(other) => return Err(Failure::Usage(other.to_string())),
     }
-    out.answer(&format!("{child}\n"));
+    out.answer(&format!("{child}\n"))?;
     let hint = format!("to go on: inspan run --session {child} PROMPT");
     out.progress(&format!("{}\n", styled(DIM, &hint)));
     Ok(0)

@@ -20,6 +20,7 @@ use crate::{
     config::{Config, Database, env_file_mask},
     exit::Failure,
     launch,
+    out::{NOTE, Out, styled},
 };
 
 /// How long the end of a command waits for the store.
@@ -131,7 +132,8 @@ impl Home {
     }
 
     /// Ends servers in order at the end of a command, and closes the store, so that all of it is in
-    /// its one file. What takes too long is given up: it is durable without that.
+    /// its one file. What takes too long is given up: it is durable without that. What the store has
+    /// to tell is told then.
     pub(crate) async fn close(&self) {
         self.mcp.close().await;
         let close = async {
@@ -142,6 +144,11 @@ impl Home {
             }
         };
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, close).await;
+        if let Some(Opened::Sqlite(store)) = self.store.get()
+            && let Some(notice) = store.notice()
+        {
+            Out::new(Mask::default()).progress(&format!("  {} {notice}\n", styled(NOTE, "!")));
+        }
     }
 }
 

@@ -37,14 +37,14 @@ pub(crate) fn init(home: &Home) -> Result<u8, Failure> {
         match made {
             Ok(mut file) => {
                 file.write_all(text.as_bytes()).map_err(failed(&path))?;
-                out.answer(&format!("{} {shown}\n", styled(GOOD, "made")));
+                out.answer(&format!("{} {shown}\n", styled(GOOD, "made")))?;
             }
             Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {
-                out.answer(&format!("{} {shown}\n", styled(DIM, "kept")));
+                out.answer(&format!("{} {shown}\n", styled(DIM, "kept")))?;
             }
             Err(why) => return Err(failed(&path)(why)),
         }
     }
-    out.answer("Put a key into .env or the environment, then: inspan run \"Hello\"\n");
+    out.answer("Put a key into .env or the environment, then: inspan run \"Hello\"\n")?;
     Ok(0)
 }

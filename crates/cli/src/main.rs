@@ -30,6 +30,7 @@ mod setup;
 mod show;
 mod sweep;
 mod verify;
+mod whole;
 mod worker;
 
 use std::{backtrace::Backtrace, panic::PanicHookInfo, process::ExitCode};
@@ -81,7 +82,7 @@ async fn carry_out(home: &Home, command: Command) -> Result<u8, Failure> {
         Command::Worker(args) => worker::work(home, &args).await,
         Command::Sessions(args) => sessions::list(home, &args).await,
         Command::Search { words, count_max, json } => {
-            find::search(home, &words, count_max, json).await
+            find::search(home, words, count_max, json).await
         }
         Command::Show { id, json, call: Some(call), .. } => {
             show::show_call(home, &id, &call, json).await
@@ -101,7 +102,8 @@ fn fail(failure: &Failure, as_json: bool, mask: Mask) -> ExitCode {
     let out = Out::new(mask);
     let text = out.shown(&failure.to_string());
     if as_json {
-        out.answer(&json::error(&text, failure.code()));
+        // The failure may be that nothing can be written there.
+        let _ = out.json(&json::error(&text, failure.code()));
     }
     out.progress(&format!("{} {text}\n", styled(BAD, "error:")));
     exit(failure.code())
@@ -110,11 +112,12 @@ fn fail(failure: &Failure, as_json: bool, mask: Mask) -> ExitCode {
 /// Help, the version, or what is wrong with the command line, which may quote a secret of it.
 fn not_understood(error: &clap::Error) -> ExitCode {
     let out = Out::new(mask_at_hand());
-    match error.use_stderr() {
-        true => out.progress(&out.shown(&error.render().to_string())),
-        false => out.answer(&error.render().ansi().to_string()),
+    if error.use_stderr() {
+        out.progress(&out.shown(&error.render().to_string()));
+        return exit(u8::try_from(error.exit_code()).unwrap_or(2));
     }
-    exit(u8::try_from(error.exit_code()).unwrap_or(2))
+    let written = out.answer(&error.render().ansi().to_string());
+    written.map_or_else(|failure| fail(&failure, false, Mask::default()), |()| exit(0))
 }
 
 /// Tells of a fault of Inspan itself. What it says may hold anything, so it is masked, too.

@@ -2,11 +2,13 @@
 
 use std::{
     borrow::Cow,
-    io::{IsTerminal, Write},
+    io::{ErrorKind, IsTerminal, Write},
 };
 
 use anstyle::{AnsiColor, Style};
 use inspan_core::mask::{Mask, printable};
+
+use crate::exit::Failure;
 
 /// Faint, for what is beside the point.
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -22,7 +24,8 @@ pub(crate) const BOLD: Style = Style::new().bold();
 /// Characters of a text that are looked at for each one that a line shows.
 const LINE_SEEN_FACTOR: usize = 32;
 
-/// The two outputs. A reader that has gone away is no error: the log has everything.
+/// The two outputs. A reader that has gone away is no error: the log has everything. What was asked
+/// for and can't be written is one; progress that can't be is none.
 pub(crate) struct Out {
     mask: Mask,
     /// Whether standard error is a terminal.
@@ -64,7 +67,7 @@ impl Out {
         self.mask.cut(text, at)
     }
 
-    /// Text in which only secrets are masked: JSON escapes the rest itself.
+    /// Text in which only secrets are masked: JSON escapes the rest itself, but see [`Out::json`].
     pub(crate) fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.mask.text(text)
     }
@@ -76,10 +79,59 @@ impl Out {
     }
 
     /// Writes to standard output, as it is. Colours are taken out where they mean nothing.
-    pub(crate) fn answer(&self, text: &str) {
+    ///
+    /// # Errors
+    /// It can't be written: a full disk.
+    pub(crate) fn answer(&self, text: &str) -> Result<(), Failure> {
         let mut to = anstream::stdout().lock();
-        let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+        written(to.write_all(text.as_bytes()).and_then(|()| to.flush()))
     }
+
+    /// Writes lines of JSON to standard output, masked. Nothing in them steers a terminal: JSON
+    /// itself leaves DEL and the second set of controls as they are.
+    ///
+    /// # Errors
+    /// See [`Out::answer`].
+    pub(crate) fn json(&self, lines: &str) -> Result<(), Failure> {
+        let lines = self.mask.text(lines);
+        match self.answer_is_terminal {
+            true => self.bytes(escaped(&lines).as_bytes()),
+            false => self.bytes(lines.as_bytes()),
+        }
+    }
+
+    /// Writes to standard output, byte for byte.
+    ///
+    /// # Errors
+    /// See [`Out::answer`].
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut to = std::io::stdout().lock();
+        written(to.write_all(bytes).and_then(|()| to.flush()))
+    }
+}
+
+/// A reader that has gone away is no error.
+fn written(written: std::io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::File { what: "standard output".to_owned(), why })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// JSON in which every control is written as JSON can write it, but for the ends of lines. There is
+/// none outside of its strings.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' => text.push(c),
+            c if c.is_control() => text += &format!("\\u{:04x}", u32::from(c)),
+            c => text.push(c),
+        }
+    }
+    text
 }
 
 /// `text` in `style`.
@@ -126,5 +178,11 @@ mod tests {
         }
         assert_eq!(line_of(" one\n two\tthree ", 20), "one two three");
         assert_eq!(line_of("one two three", 8), "one two…");
+    }
+
+    #[test]
+    fn json_steers_no_terminal() {
+        let json = "{\"text\":\"ä\u{7f}\u{9b}31m\"}\n";
+        assert_eq!(escaped(json), "{\"text\":\"ä\\u007f\\u009b31m\"}\n");
     }
 }

@@ -283,14 +283,14 @@ impl Spending {
             Event::ModelFailed(e) => (e.usage, e.cost_nano_usd),
             _ => return,
         };
-        self.input += usage.input.unwrap_or(0);
-        self.cache_read += usage.cache_read.unwrap_or(0);
-        self.cache_write += usage.cache_write.unwrap_or(0);
-        self.output += usage.output.unwrap_or(0);
+        add(&mut self.input, usage.input.unwrap_or(0));
+        add(&mut self.cache_read, usage.cache_read.unwrap_or(0));
+        add(&mut self.cache_write, usage.cache_write.unwrap_or(0));
+        add(&mut self.output, usage.output.unwrap_or(0));
         let replied = matches!(entry.event, Event::ModelReplied(_));
         self.is_incomplete |= usage.estimated || replied && usage.input.is_none();
         if let Some(cost) = cost {
-            *self.cost_nano_usd.get_or_insert(0) += cost;
+            add(self.cost_nano_usd.get_or_insert(0), cost);
         }
     }
 
@@ -300,8 +300,8 @@ impl Spending {
     }
 
     fn tokens(&self) -> String {
-        let read = self.input + self.cache_read + self.cache_write;
-        if read + self.output == 0 {
+        let read = self.input.saturating_add(self.cache_read).saturating_add(self.cache_write);
+        if read == 0 && self.output == 0 {
             return "tokens unknown".to_owned();
         }
         let cached = match self.cache_read {
@@ -311,6 +311,11 @@ impl Spending {
         let about = if self.is_incomplete { "about " } else { "" };
         format!("{about}{} in{cached} + {} out tokens", grouped(read), grouped(self.output))
     }
+}
+
+/// Figures of servers may be anything.
+fn add(sum: &mut u64, figure: u64) {
+    *sum = sum.saturating_add(figure);
 }
 
 /// Text that is streamed word by word, so that a secret or an escape is never cut in two: the

@@ -1,8 +1,9 @@
 //! `inspan run` and `inspan resume`: drives one turn and shows it.
 
 use std::{
+    cmp::Reverse,
     fs::File,
-    io::Write,
+    io::Read,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -14,13 +15,14 @@ use inspan_core::{
     gate::Asking,
     message::{Content, ImageRef, Labels},
     store::{SessionFilter, SessionId, Store, StoreError},
+    stored::Standing,
     turn::CallStatus,
 };
 use inspan_engine::{
     Command, Session, SessionError, Setup, SystemClock, Update, clock::Clock,
     session::log as log_of,
 };
-use inspan_pictures::media_type;
+use inspan_pictures::{is_picture, media_type};
 use uuid::Uuid;
 
 use crate::{
@@ -32,14 +34,21 @@ use crate::{
     input::text_or_input,
     interrupts::Interrupts,
     json,
-    out::{DIM, NOTE, Out, styled},
+    out::{DIM, NOTE, Out, grouped, styled},
     person::Person,
     progress::{Progress, summary},
     setup::{Prepared, prepare},
+    whole::WholeFile,
 };
 
 /// Sessions looked through for one that was interrupted.
 const INTERRUPTED_LOOKED_AT_MAX: usize = 200;
+
+/// Bytes of a picture of the command line.
+const IMAGE_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes that say whether it is one.
+const IMAGE_HEAD_BYTES: u64 = 64;
 
 /// `inspan run`.
 pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
@@ -47,7 +56,7 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
     let pictures = pictures(&args.image)?;
     let config = Config::load(&home.folder, home.environment.clone())?;
     let store = home.store().await?;
-    let record = args.drive.record.as_deref().map(Record::beside).transpose()?;
+    let record = args.drive.record.as_deref().map(Record::begin).transpose()?;
     let out = Out::new(config.mask.clone());
 
     let before = match &args.session {
@@ -81,7 +90,7 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
 pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure> {
     let config = Config::load(&home.folder, home.environment.clone())?;
     let store = home.store().await?;
-    let record = args.drive.record.as_deref().map(Record::beside).transpose()?;
+    let record = args.drive.record.as_deref().map(Record::begin).transpose()?;
     let out = Out::new(config.mask.clone());
 
     let candidates = match &args.id {
@@ -121,11 +130,27 @@ type Picture = (Arc<[u8]>, &'static str);
 fn pictures(paths: &[PathBuf]) -> Result<Vec<Picture>, Failure> {
     let picture = |path: &PathBuf| {
         let wrong = |why: String| Failure::Usage(format!("--image {}: {why}", path.display()));
-        let bytes = std::fs::read(path).map_err(|why| wrong(format!("can't be read: {why}")))?;
+        let bytes = picture_bytes(path).map_err(|why| wrong(format!("can't be read: {why}")))?;
         let media_type = media_type(&bytes).map_err(|error| wrong(error.to_string()))?;
         Ok((bytes.into(), media_type))
     };
     paths.iter().map(picture).collect()
+}
+
+/// No more of a file is read than a picture can have, and of one that does not begin like a picture
+/// only the beginning.
+fn picture_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?.take(IMAGE_BYTES_MAX + 1);
+    let mut bytes = Vec::new();
+    (&mut file).take(IMAGE_HEAD_BYTES).read_to_end(&mut bytes)?;
+    if is_picture(&bytes) {
+        file.read_to_end(&mut bytes)?;
+    }
+    if bytes.len() as u64 > IMAGE_BYTES_MAX {
+        let why = format!("it has more than {} bytes", grouped(IMAGE_BYTES_MAX));
+        return Err(std::io::Error::other(why));
+    }
+    Ok(bytes)
 }
 
 /// What is said: the pictures, which are durable when this returns, and then the text.
@@ -160,21 +185,17 @@ pub(crate) fn new_id() -> Result<SessionId, Failure> {
     SessionId::try_from(Uuid::now_v7().to_string()).map_err(Failure::Usage)
 }
 
-/// A recording that takes its place only when it is whole: until then, what was there stays.
+/// A recording.
 struct Record {
     path: PathBuf,
-    beside: PathBuf,
-    file: File,
+    file: WholeFile,
 }
 
 impl Record {
     /// Begins before the run, so that a place that can't be written is told at once.
-    fn beside(path: &Path) -> Result<Self, Failure> {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".part");
-        let beside = PathBuf::from(beside);
-        match File::create(&beside) {
-            Ok(file) => Ok(Self { path: path.to_owned(), beside, file }),
+    fn begin(path: &Path) -> Result<Self, Failure> {
+        match WholeFile::begin(path) {
+            Ok(file) => Ok(Self { path: path.to_owned(), file }),
             Err(why) => Err(Failure::Usage(format!(
                 "the recording {} can't be written: {why}",
                 path.display()
@@ -185,29 +206,27 @@ impl Record {
     fn write(mut self, entries: &[Entry], out: &Out) -> Result<(), Failure> {
         let lines: String =
             entries.iter().map(|entry| out.masked(&entry.to_line()).into_owned() + "\n").collect();
-        self.file
-            .write_all(lines.as_bytes())
-            .and_then(|()| std::fs::rename(&self.beside, &self.path))
-            .map_err(|why| Failure::File {
-                what: format!("the recording {}", self.path.display()),
-                why,
-            })
+        let written = self.file.write(lines.as_bytes()).and_then(|()| self.file.finish());
+        written.map_err(|why| Failure::File {
+            what: format!("the recording {}", self.path.display()),
+            why,
+        })
     }
 }
 
-impl Drop for Record {
-    fn drop(&mut self) {
-        // It is not there any more when it was written.
-        let _ = std::fs::remove_file(&self.beside);
-    }
-}
-
-/// The sessions that were interrupted or are parked, the last one first.
+/// The sessions that were interrupted, the last one first, and then those that wait.
 async fn interrupted(store: &dyn Store) -> Result<Vec<SessionId>, Failure> {
-    let rows = store.sessions(&SessionFilter::all(INTERRUPTED_LOOKED_AT_MAX)).await?;
-    let open = |stop: &Option<String>| stop.as_deref().is_none_or(|stop| stop == "parked");
-    let open = rows.into_iter().filter(|row| row.turns > 0 && open(&row.stop));
-    Ok(open.map(|row| row.id).collect())
+    let mut found = Vec::new();
+    for standings in [&[Standing::Open][..], &[Standing::Parked, Standing::Waiting]] {
+        let mut rows = Vec::new();
+        for standing in standings {
+            let all = SessionFilter::all(INTERRUPTED_LOOKED_AT_MAX);
+            rows.extend(store.sessions(&SessionFilter { standing: Some(*standing), ..all }).await?);
+        }
+        rows.sort_by_key(|row| Reverse(row.updated_ms));
+        found.extend(rows.into_iter().map(|row| row.id));
+    }
+    Ok(found)
 }
 
 /// A session whose last turn ended: its answer stands, and so does its code.
@@ -263,11 +282,13 @@ impl Turn<'_> {
         prompt: Option<Vec<Content>>,
     ) -> Result<u8, Failure> {
         let id = session.id().to_string();
-        if self.args.json {
-            self.out.answer(&json::session(&id));
-        }
+        // The turn goes on where its answer can't be written: it is in the log.
+        let written = match self.args.json {
+            true => self.out.json(&json::session(&id)),
+            false => Ok(()),
+        };
         self.out.progress(&format!("{}\n", styled(DIM, &format!("session {id}"))));
-        let followed = self.follow(&session, &mut ended, before, prompt).await;
+        let followed = self.follow(&session, &mut ended, before, (prompt, written)).await;
         if let Some(record) = self.record.take() {
             let entries = log_of(&*self.setup.store, session.id()).await?;
             record.write(&entries, self.out)?;
@@ -289,7 +310,7 @@ impl Turn<'_> {
         session: &Session,
         ended: &mut inspan_engine::session::Ended,
         before: Before,
-        prompt: Option<Vec<Content>>,
+        (prompt, mut written): (Option<Vec<Content>>, Result<(), Failure>),
     ) -> Result<(u8, String), Failure> {
         let Before { folded, mut seen } = before;
         let mut state = folded.state;
@@ -345,7 +366,7 @@ impl Turn<'_> {
                     seen.take(&entry);
                     if self.args.json {
                         let lines = deltas.rest() + &json::entry(&entry);
-                        self.out.answer(&self.out.masked(&lines));
+                        written = written.and(self.out.json(&lines));
                     }
                     progress.entry(&entry, &state, self.out);
                     match &entry.event {
@@ -361,15 +382,17 @@ impl Turn<'_> {
                         let on_terminal =
                             self.out.answer_is_terminal && progress.has_streamed(&state.answer);
                         let id = session.id().as_str();
-                        let code =
-                            seen.give(id, end, &state.answer, self.args, self.out, on_terminal)?;
+                        let given =
+                            seen.give(id, end, &state.answer, self.args, self.out, on_terminal);
+                        let code = written.and(given)?;
                         let line =
                             summary(end.stop, progress.news(&end.detail), &seen.spending, self.out);
                         return Ok((code, self.last_lines(&state, session, end.stop, &line)));
                     }
                 }
                 Some(Update::Delta { part, delta }) if self.args.json => {
-                    self.out.answer(&self.out.masked(&deltas.push(part, &delta, self.out)));
+                    let lines = deltas.push(part, &delta, self.out);
+                    written = written.and(self.out.json(&lines));
                 }
                 Some(Update::Delta { delta, .. }) => progress.delta(&delta, self.out),
                 None => return Err(gone(ended).await),

@@ -23,7 +23,7 @@ pub(crate) async fn list(home: &Home, args: &SessionsArgs) -> Result<u8, Failure
     let filter = filter(home, args)?;
     let rows = home.store().await?.sessions(&filter).await?;
     if args.json {
-        rows.iter().for_each(|row| out.answer(&out.masked(&in_json(row))));
+        rows.iter().try_for_each(|row| out.json(&in_json(row)))?;
         return Ok(0);
     }
     if rows.is_empty() && filter != SessionFilter::all(args.count_max) {
@@ -38,7 +38,7 @@ pub(crate) async fn list(home: &Home, args: &SessionsArgs) -> Result<u8, Failure
         "{:36}  {:16}  {:>5}  {:>9}  {:9}  TITLE",
         "SESSION", "CHANGED", "TURNS", "TOKENS", "STOP"
     );
-    out.answer(&format!("{}\n", styled(BOLD, &head)));
+    out.answer(&format!("{}\n", styled(BOLD, &head)))?;
     for row in &rows {
         let mut title = out.line(&title(&row.title), 60);
         if let Some((parent, seq)) = &row.parent {
@@ -51,7 +51,7 @@ pub(crate) async fn list(home: &Home, args: &SessionsArgs) -> Result<u8, Failure
             row.turns,
             grouped(row.tokens),
             row.stop.as_deref().unwrap_or("open"),
-        ));
+        ))?;
     }
     Ok(0)
 }
@@ -82,15 +82,16 @@ fn time_of(text: &str) -> Result<i64, Failure> {
     let local = |time: jiff::civil::DateTime| {
         zone.to_timestamp(time).ok().map(jiff::Timestamp::as_millisecond)
     };
-    let ago = |ago: jiff::SignedDuration| {
-        jiff::Timestamp::now().checked_sub(ago).ok().map(jiff::Timestamp::as_millisecond)
+    let ago = |ago: jiff::Span| {
+        let then = jiff::ZonedDateTime::now().checked_sub(ago).ok()?;
+        Some(then.timestamp().as_millisecond())
     };
     let date = text.parse::<jiff::civil::DateTime>().ok().and_then(local);
     let instant = text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond);
-    let ago = text.parse::<jiff::SignedDuration>().ok().and_then(ago);
+    let ago = text.parse::<jiff::Span>().ok().and_then(ago);
     instant.or(date).or(ago).ok_or_else(|| {
         Failure::Usage(format!(
-            "`{text}` is no time: write 2026-11-30, 2026-11-30T09:15, or a time ago such as 2h"
+            "`{text}` is no time: write 2026-11-30, 2026-11-30T09:15, or a time ago such as 2h or 3d"
         ))
     })
 }

@@ -37,7 +37,7 @@ pub(crate) async fn show(
     let store = home.store().await?;
     let id = session_of(&*store, given).await?;
     if !as_json {
-        out.answer(&format!("{}\n", styled(BOLD, &format!("session {id}"))));
+        out.answer(&format!("{}\n", styled(BOLD, &format!("session {id}"))))?;
     }
     let (mut state, mut after, mut count) = (State::default(), 0, 0);
     loop {
@@ -48,10 +48,10 @@ pub(crate) async fn show(
             state.apply(entry);
             (after, count) = (entry.seq, count + 1);
             if as_json {
-                out.answer(&format!("{}\n", out.masked(&entry.to_line())));
+                out.json(&(entry.to_line() + "\n"))?;
             } else {
                 let lines = lines_of(entry, &state, &out);
-                lines.iter().for_each(|line| out.answer(&format!("{line}\n")));
+                lines.iter().try_for_each(|line| out.answer(&format!("{line}\n")))?;
             }
         }
         if page.len() == ENTRIES_READ_MAX {
@@ -66,13 +66,13 @@ pub(crate) async fn show(
         }
     }
     if !as_json {
-        sum_up(&state, count, &out);
+        sum_up(&state, count, &out)?;
     }
     Ok(0)
 }
 
 /// The last line: what all of it was.
-fn sum_up(state: &State, count: u64, out: &Out) {
+fn sum_up(state: &State, count: u64, out: &Out) -> Result<(), Failure> {
     let total = &state.total;
     let mut parts = vec![
         counted(count, "entry", "entries"),
@@ -85,7 +85,7 @@ fn sum_up(state: &State, count: u64, out: &Out) {
     if total.incomplete {
         parts.push("some of it estimated".to_owned());
     }
-    out.answer(&format!("{}\n", styled(DIM, &parts.join(" · "))));
+    out.answer(&format!("{}\n", styled(DIM, &parts.join(" · "))))
 }
 
 /// Shows all that is known of one call.
@@ -105,11 +105,12 @@ pub(crate) async fn show_call(
         return Err(Failure::Usage(format!("session {id} has no call {call}: inspan show {id}")));
     }
     if as_json {
-        about.iter().for_each(|entry| out.answer(&format!("{}\n", out.masked(&entry.to_line()))));
+        about.iter().try_for_each(|entry| out.json(&(entry.to_line() + "\n")))?;
         return Ok(0);
     }
-    out.answer(&format!("{}\n", styled(BOLD, &format!("session {id}, {call}"))));
-    record::lines(&about, &call, &out).iter().for_each(|line| out.answer(&format!("{line}\n")));
+    out.answer(&format!("{}\n", styled(BOLD, &format!("session {id}, {call}"))))?;
+    let lines = record::lines(&about, &call, &out);
+    lines.iter().try_for_each(|line| out.answer(&format!("{line}\n")))?;
     Ok(0)
 }
 

@@ -18,7 +18,8 @@ use crate::{
 /// Removes the pictures and long results that no session names, from the folder that goes with this
 /// database, and from the bucket where the configuration says `sweep: true`. Any other bucket, and the
 /// folder of a Postgres database, may hold what another database names: nothing is removed there. A
-/// failure is told, and keeps nobody from anything.
+/// failure is told, and keeps nobody from anything. What was put before this database was made stays:
+/// another one, which was moved away, may name it.
 pub(crate) async fn sweep(config: &Config, store: &dyn Archive, out: &Out) {
     for place in places(config, store) {
         let swept = match place {
@@ -50,5 +51,6 @@ fn places(config: &Config, store: &dyn Archive) -> Vec<Result<Arc<dyn Blobs>, St
 
 async fn sweep_one(blobs: &dyn Blobs, store: &dyn Archive) -> Result<Swept, StoreError> {
     let unnamed = async |hashes: &[_]| store.unreferenced(hashes).await;
-    inspan_store::sweep(blobs, SystemClock.now_ms(), unnamed).await
+    let made_ms = store.made_ms().await?;
+    inspan_store::sweep(blobs, SystemClock.now_ms(), made_ms, unnamed).await
 }

@@ -56,7 +56,7 @@ pub(crate) async fn verify(home: &Home, given: &str) -> Result<u8, Failure> {
         styled(GOOD, "✓"),
         entries.len(),
         head.hash
-    ));
+    ))?;
     Ok(0)
 }
 

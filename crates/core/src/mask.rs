@@ -268,6 +268,7 @@ fn shape_ranges(text: &[u8]) -> Vec<Range<usize>> {
                 key(rest)
             }
             b'b' | b'B' if starts_word => bearer(rest),
+            b'e' if starts_word => web_token(rest),
             b':' => password(rest),
             _ => None,
         };
@@ -302,6 +303,22 @@ fn key(rest: &[u8]) -> Option<Range<usize>> {
     let after = &rest[shape.prefix.len()..];
     let len = after.iter().take_while(|b| (shape.class)(**b)).count();
     (len >= shape.len_min).then(|| 0..shape.prefix.len() + run(after, shape.class))
+}
+
+/// A JSON Web Token: two objects of JSON in base64, which begins so, and what they were signed with.
+fn web_token(rest: &[u8]) -> Option<Range<usize>> {
+    const OBJECT: &[u8] = b"eyJ";
+    let part = |from: usize| rest.get(from..).map_or(0, |part| run(part, in_key));
+    let head = part(0);
+    let body = head + 1;
+    let is_token = head >= 12
+        && rest.starts_with(OBJECT)
+        && rest.get(head) == Some(&b'.')
+        && rest.get(body..).is_some_and(|rest| rest.starts_with(OBJECT))
+        && part(body) >= 8;
+    let end = body + part(body);
+    let signed = if rest.get(end) == Some(&b'.') { 1 + part(end + 1) } else { 0 };
+    is_token.then(|| 0..end + signed)
 }
 
 /// The token after `Bearer`. Words of prose are let through: they are short, or without digits.
@@ -446,6 +463,12 @@ mod tests {
             (&format!(r"\u001b[33mghp_{key40}"), r"\u001b[33m[masked]"),
             (&format!("33mghp_{key40}"), &format!("33mghp_{key40}")),
             (&format!(r"\u01bsk-{key40}"), &format!(r"\u01bsk-{key40}")),
+            (
+                "jwt=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4-_x; and so on",
+                "jwt=[masked]; and so on",
+            ),
+            ("(eyJhbGciOiJub25lIn0.eyJzdWIiOiIxMjM0In0.)", "([masked])"),
+            ("eyJhbGciOiJIUzI1NiJ9 eyJ.eyJ.x", "eyJhbGciOiJIUzI1NiJ9 eyJ.eyJ.x"),
             ("npm_config_cache hf_home pypi-server", "npm_config_cache hf_home pypi-server"),
             ("Authorization: Bearer abc.def-123~x/y+z==\r\n", "Authorization: Bearer [masked]\r\n"),
             ("a bearer token, the bearer certificate", "a bearer token, the bearer certificate"),

@@ -79,11 +79,21 @@ pub(crate) fn superseded(open: &OpenCall) -> ToolFinished {
     }
 }
 
-/// The first entries of a fork whose past folds to `state`: the calls that are open there may go
-/// on in the parent, so here nobody knows.
-pub fn fork(state: &State, session: SessionId, inspan: &str, now_ms: i64) -> Vec<Event> {
-    let parent = state.started.as_ref().map(|started| started.session.clone());
-    let Some(parent) = parent else { return Vec::new() };
+/// The first entries of a fork of `parent`, whose past folds to `state`: the calls that are open
+/// there may go on in the parent, so here nobody knows. Nothing for a past without a beginning.
+///
+/// The past may be one that the parent shares with its own: it is read through the parent all the
+/// same, which may be the only one that is left.
+pub fn fork(
+    state: &State,
+    parent: SessionId,
+    session: SessionId,
+    inspan: &str,
+    now_ms: i64,
+) -> Vec<Event> {
+    if state.started.is_none() {
+        return Vec::new();
+    }
     let Head { seq, hash } = state.head;
     let inspan = inspan.to_owned();
     let mut events = vec![SessionForked { session, parent, seq, hash, inspan }.into()];

@@ -176,6 +176,8 @@ pub struct SessionRow {
     pub updated_ms: i64,
     /// The number of its last entry.
     pub head_seq: u64,
+    /// Its hash.
+    pub head_hash: Hash,
     /// The number of its own entries; those before the place where it was forked are its parent's.
     pub entries: u64,
     /// The number of its turns.
@@ -413,6 +415,13 @@ pub trait Archive: Store {
 
     /// Those of `hashes` that no entry names.
     fn unreferenced(&self, hashes: &[Hash]) -> BoxFuture<'static, Result<Vec<Hash>, StoreError>>;
+
+    /// When this store was made, in milliseconds since 1970, rounded up to a second; `None` when
+    /// it keeps nothing for later. Blobs in its place that were put before may be named by a store
+    /// that was there before it.
+    fn made_ms(&self) -> BoxFuture<'static, Result<Option<i64>, StoreError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Sessions that can be driven now, the longest waiting first: nobody holds them, and a turn
     /// is open, or parked until a time that is not after `now_ms`, or waits for calls and was left an

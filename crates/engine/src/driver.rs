@@ -422,6 +422,7 @@ impl Driver {
                 }
             }
             Command::Answer { call, choice, why } => {
+                let why = self.setup.mask.text(&why).into_owned();
                 if let Ok(event) = outside::answered(&self.state, &call, choice, why) {
                     self.record(event);
                 }

@@ -8,6 +8,8 @@ use inspan_core::{
     store::{ENTRIES_READ_MAX, NewPieces, SessionId, Snapshot, Store, StoreError},
 };
 
+use crate::session::cant_go_on;
+
 /// Entries from one snapshot to the next at least.
 const SNAPSHOT_ENTRIES_MIN: u64 = 256;
 
@@ -89,10 +91,8 @@ impl Folded {
             let entries: Vec<Entry> = store.read(id, state.head.seq, ENTRIES_READ_MAX).await?;
             for entry in entries.iter().take_while(|entry| entry.seq <= seq) {
                 if entry.seq != state.head.seq + 1 {
-                    return Err(StoreError::Damaged {
-                        what: format!("session {id}"),
-                        why: format!("entry {} is missing", state.head.seq + 1),
-                    });
+                    let why = format!("entry {} is missing", state.head.seq + 1);
+                    return Err(cant_go_on(id, &why, state.head.seq));
                 }
                 see(state, entry);
                 state.apply(entry);
@@ -108,7 +108,9 @@ impl Folded {
 /// The state of the last snapshot, if this build can read it and it is one of this log; else the
 /// one before the first entry.
 pub(crate) async fn latest(store: &dyn Store, id: &SessionId) -> Result<Folded, StoreError> {
-    let Some(Snapshot { seq, version, bytes }) = store.snapshot(id).await? else {
+    // A snapshot that can't be read is none: the log is read in its place, and says what is wrong.
+    let kept = store.snapshot(id).await.ok().flatten();
+    let Some(Snapshot { seq, version, bytes }) = kept else {
         return Ok(Folded::default());
     };
     let before = seq.saturating_sub(1);

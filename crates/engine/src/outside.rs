@@ -39,6 +39,9 @@ pub enum OutsideError {
     /// The session has no such call.
     #[error("the session has no call {0}")]
     NoCall(CallId),
+    /// A call that has not begun can have no result.
+    #[error("the call {0} has not begun, so there is no work whose result could be delivered")]
+    NotBegun(CallId),
     /// This result was delivered before.
     #[error("the result of {0} is in the log already")]
     Delivered(CallId),
@@ -120,9 +123,11 @@ pub async fn fork(
     let state = fold_to(store, parent, seq.unwrap_or(u64::MAX)).await?;
     let entries = state.head.seq;
     if let Some(seq) = seq.filter(|seq| *seq != entries || *seq == 0) {
+        let entries = if seq == 0 { fold(store, parent).await?.head.seq } else { entries };
         return Err(OutsideError::NoEntry { session: parent.clone(), entries, seq });
     }
-    let events = recover::fork(&state, child.clone(), env!("CARGO_PKG_VERSION"), clock.now_ms());
+    let inspan = env!("CARGO_PKG_VERSION");
+    let events = recover::fork(&state, parent.clone(), child.clone(), inspan, clock.now_ms());
     if events.is_empty() {
         let (what, why) = (format!("session {parent}"), "its beginning can't be read".to_owned());
         return Err(StoreError::Damaged { what, why }.into());
@@ -149,7 +154,8 @@ pub async fn import(
     if !is_open {
         return Ok(());
     }
-    let events = recover::fork(&state, session, env!("CARGO_PKG_VERSION"), clock.now_ms());
+    let inspan = env!("CARGO_PKG_VERSION");
+    let events = recover::fork(&state, session.clone(), session, inspan, clock.now_ms());
     append(store, clock, &claim, state, events).await
 }
 
@@ -232,7 +238,7 @@ pub(crate) fn awaited(state: &State, call: &CallId) -> Result<(String, Labels), 
         )
     };
     if open.is_some_and(|open| !has_begun(&open.status)) {
-        return Err(OutsideError::NoCall(call.clone()));
+        return Err(OutsideError::NotBegun(call.clone()));
     }
     let labels = open
         .and_then(|open| open.tool.as_ref())

@@ -234,7 +234,9 @@ impl Session {
         check_end(&*setup.store, &id, &state).await?;
         #[cfg(feature = "command")]
         if state.turn.is_some() {
-            crate::tools::command::reap(&id).await;
+            let open = state.calls.iter().filter(|open| !open.is_answered());
+            let open = open.map(|open| open.call.id.clone()).collect();
+            crate::tools::command::reap(&id, open).await;
         }
         let mut first = recover(&state, setup.clock.now_ms());
         if state.config.as_deref() != Some(&setup.config) {
@@ -305,17 +307,33 @@ impl Session {
     }
 }
 
-/// Refuses a log whose last entries are gone: nothing could be appended to it.
+/// Refuses a log that does not end where its store says: nothing could be appended to it.
 async fn check_end(store: &dyn Store, id: &SessionId, state: &State) -> Result<(), StoreError> {
     let rows = store.sessions(&SessionFilter::prefix(id.as_str(), 1)).await?;
-    match rows.iter().find(|row| row.id == *id) {
-        Some(row) if row.head_seq != state.head.seq => Err(StoreError::Damaged {
-            what: format!("session {id}"),
-            why: format!(
-                "its last entries are missing: {} were written, {} are there",
-                row.head_seq, state.head.seq
-            ),
-        }),
-        _ => Ok(()),
+    let Some(row) = rows.into_iter().find(|row| row.id == *id) else { return Ok(()) };
+    let (written, head) = (row.head_seq, state.head);
+    if written > head.seq {
+        let why =
+            format!("its last entries are missing: {written} were written, {} are there", head.seq);
+        return Err(cant_go_on(id, &why, head.seq));
     }
+    if written < head.seq {
+        let why = format!("its row in the table says {written} entries, {} are there", head.seq);
+        return Err(cant_go_on(id, &why, head.seq));
+    }
+    if row.head_hash != head.hash {
+        let why = format!("entry {} is not the one that was written last", head.seq);
+        return Err(cant_go_on(id, &why, head.seq.saturating_sub(1)));
+    }
+    Ok(())
+}
+
+/// The log of a session is damaged in a way that nothing can be appended to, and whole up to entry
+/// `whole`.
+pub(crate) fn cant_go_on(id: &SessionId, why: &str, whole: u64) -> StoreError {
+    let how = match whole {
+        0 => "no entry before that can be gone on from".to_owned(),
+        whole => format!("`inspan fork {id} --at {whole}` goes on from entry {whole}"),
+    };
+    StoreError::Damaged { what: format!("session {id}"), why: format!("{why}; {how}") }
 }

@@ -38,6 +38,11 @@ pub fn media_type(bytes: &[u8]) -> Result<&'static str, PictureError> {
     Ok(media_type)
 }
 
+/// Whether a file that begins so can be a picture; 64 bytes are enough to say it.
+pub fn is_picture(beginning: &[u8]) -> bool {
+    kind(beginning).is_ok()
+}
+
 /// Makes pictures smaller. The same bytes and limits always give the same bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shrink;

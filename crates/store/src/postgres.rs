@@ -194,6 +194,10 @@ impl Archive for Postgres {
         Box::pin(self.log.clone().unreferenced(hashes.to_vec()))
     }
 
+    fn made_ms(&self) -> BoxFuture<'static, Result<Option<i64>, StoreError>> {
+        Box::pin(self.log.clone().made_ms())
+    }
+
     fn due(
         &self,
         now_ms: i64,

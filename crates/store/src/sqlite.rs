@@ -79,6 +79,12 @@ impl Sqlite {
         Ok(Self { log: Log { place, writer, readers }, running })
     }
 
+    /// What a person should be told of this database, once: that a part of it is damaged which the
+    /// logs do without, and that it was made anew.
+    pub fn notice(&self) -> Option<&'static str> {
+        self.log.place.notice()
+    }
+
     /// Writes what has queued and closes the database. Later calls fail.
     pub async fn close(&self) {
         self.log.readers.close().await;
@@ -206,6 +212,10 @@ impl Archive for Sqlite {
 
     fn unreferenced(&self, hashes: &[Hash]) -> BoxFuture<'static, Result<Vec<Hash>, StoreError>> {
         Box::pin(self.log.clone().unreferenced(hashes.to_vec()))
+    }
+
+    fn made_ms(&self) -> BoxFuture<'static, Result<Option<i64>, StoreError>> {
+        Box::pin(self.log.clone().made_ms())
     }
 
     fn due(

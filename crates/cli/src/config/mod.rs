@@ -95,8 +95,11 @@ impl Config {
         let sweeps_bucket = raw.blobs.as_ref().is_some_and(|raw| raw.value.sweeps());
         let blobs = blobs::place(raw.blobs, &source, &variables)?;
         let keys = providers::keys(&servers).chain(blobs::keys(blobs.as_ref()));
-        let database = raw.database.map(|database| source.text(&database)).transpose()?;
-        let password = database.as_deref().and_then(password_in).map(str::to_owned);
+        let database = match &raw.database {
+            Some(written) => Some((source.text(written)?, written)),
+            None => None,
+        };
+        let password = database.as_ref().and_then(|(url, _)| password_in(url)).map(str::to_owned);
         let around = Around {
             source: &source,
             folder: Path::new(""),
@@ -108,7 +111,12 @@ impl Config {
         let secrets: Vec<String> = secrets.chain(mcp_secrets(&mcp)).collect();
         let mask = Mask::new(secrets.iter().cloned());
         Ok(Self {
-            database: database.map(self::database),
+            database: database
+                .map(|(database, written)| {
+                    self::database(database, &variables)
+                        .map_err(|why| source.wrong(written, format!("database: {why}")))
+                })
+                .transpose()?,
             model: raw.model.map(|model| self::model(&model, &source, &servers)).transpose()?,
             models: lower_models(raw.models, &source, &servers)?,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
@@ -142,12 +150,24 @@ pub(crate) fn env_file_mask(home: &Path, environment: Vec<(OsString, OsString)>)
     Mask::new(variables.secrets().chain(providers::keys(&servers)))
 }
 
-fn database(written: String) -> Database {
-    let is_postgres = ["postgres://", "postgresql://"].iter().any(|way| written.starts_with(way));
-    if is_postgres {
-        Database::Postgres(SecretString::from(written))
-    } else {
-        Database::Sqlite(PathBuf::from(written))
+/// Errors name no URL: it may hold a password.
+fn database(written: String, variables: &Variables) -> Result<Database, String> {
+    if ["postgres://", "postgresql://"].iter().any(|way| written.starts_with(way)) {
+        return Ok(Database::Postgres(SecretString::from(written)));
+    }
+    if let Some((scheme, _)) = written.split_once("://") {
+        return Err(format!(
+            "`{scheme}://` is no database of Inspan: write postgres://USER:PASSWORD@HOST/DATABASE, \
+             or the path of a file for SQLite"
+        ));
+    }
+    match (written.strip_prefix("~/"), variables.get("HOME").filter(|home| !home.is_empty())) {
+        (Some(rest), Some(home)) => Ok(Database::Sqlite(PathBuf::from(home).join(rest))),
+        (Some(_), None) => Err("`~` is the home folder, and HOME is not set".to_owned()),
+        (None, _) if written.starts_with('~') => {
+            Err("`~` stands only before a `/`: write the whole path".to_owned())
+        }
+        (None, _) => Ok(Database::Sqlite(PathBuf::from(written))),
     }
 }
 

@@ -101,6 +101,19 @@ fn mistakes_are_told_with_place_and_remedy() {
             "limits: { rounds_max: none }",
             "~/config.yaml:1:23: rounds_max: `none` is not a whole number",
         ),
+        (
+            "database: mysql://u:secret@x/y",
+            "~/config.yaml:1:11: database: `mysql://` is no database of Inspan: write \
+             postgres://USER:PASSWORD@HOST/DATABASE, or the path of a file for SQLite",
+        ),
+        (
+            "database: ~/my.db",
+            "~/config.yaml:1:11: database: `~` is the home folder, and HOME is not set",
+        ),
+        (
+            "database: ~ann/my.db",
+            "~/config.yaml:1:11: database: `~` stands only before a `/`: write the whole path",
+        ),
         ("limits: { rounds_max: [8] }", "~/config.yaml:1:23: one value is expected here"),
         (
             "limits: { rounds_max: 4294967296 }",
@@ -426,6 +439,11 @@ model: far://${MODEL}
         ("MODEL", "model-name"),
         ("ANTHROPIC_API_KEY", "anthropic-key-7"),
         ("PLAIN", "plain-value"),
+        ("UNUSED_API_KEY", "unused-key-1"),
+        ("db_password", "db-password-1"),
+        ("GH_TOKEN", "gh-token-1"),
+        ("CI_CREDENTIALS", "ci-credentials"),
+        ("SSH_AUTH_SOCK", "plain-socket"),
     ];
     let config = home.load(&environment).unwrap();
     let secrets = [
@@ -435,11 +453,15 @@ model: far://${MODEL}
         "file-value-1",
         "path-token",
         "user-token",
+        "unused-key-1",
+        "db-password-1",
+        "gh-token-1",
+        "ci-credentials",
     ];
     for secret in secrets {
         assert_eq!(config.mask.text(secret), "[masked]", "{secret}");
     }
-    let plain = "plain-value http://elsewhere ollama.example far.example max_tokens short \
+    let plain = "plain-value plain-socket http://elsewhere ollama.example far.example max_tokens short \
                  a default far://model-name";
     assert_eq!(config.mask.text(plain), plain);
     let printed = format!("{config:?}");
@@ -570,7 +592,8 @@ fn a_bucket_for_blobs() {
         // Another database may name what is there, unless somebody says that none does.
         assert_eq!(config.sweeps_bucket, yaml == whole);
         for secret in ["env-secret-1", "file-secret-1", "lent-token-1"] {
-            let is_used = expected.contains(secret);
+            // One of the environment is masked by its name, whether or not it is used.
+            let is_used = expected.contains(secret) || secret == "env-secret-1";
             assert_eq!(config.mask.text(secret) == "[masked]", is_used, "{yaml}");
         }
         assert_eq!(shown(config), expected, "{yaml}");

@@ -71,11 +71,32 @@ impl Variables {
         &self.0.env_file
     }
 
-    /// The values of the file that may be secrets.
+    /// The values of the file that may be secrets, and those of the environment that are called so:
+    /// a tool can read all of it, from `/proc` if not from its own.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
         let secrets = self.0.in_file.iter().filter(|(name, _)| may_be_secret(name));
-        secrets.map(|(_, value)| value.expose_secret().to_owned())
+        let outside =
+            self.0.environment.iter().filter(|(name, _)| is_called_secret(&name.to_string_lossy()));
+        let outside = outside.map(|(_, value)| value.to_string_lossy().into_owned());
+        secrets.map(|(_, value)| value.expose_secret().to_owned()).chain(outside)
     }
+}
+
+/// Whether a name says that its value is a secret. The environment holds much that is none.
+fn is_called_secret(name: &str) -> bool {
+    const ENDS: [&str; 9] = [
+        "KEY",
+        "TOKEN",
+        "SECRET",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "_PASS",
+        "CREDENTIAL",
+        "CREDENTIALS",
+    ];
+    let name = name.to_ascii_uppercase();
+    ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Every variable is taken for a secret but those that by their name are addresses of servers,

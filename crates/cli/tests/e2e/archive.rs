@@ -1,11 +1,17 @@
 //! Sessions as things: found, carried from one database to another, removed, followed.
 
+use std::{
+    fs::File,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
+};
+
 use inspan_testkit::server::Server;
 use serde_json::json;
 
 use crate::{
     model::{calls, fine, says},
-    world::{Running, World, text},
+    stores::sql,
+    world::{Ran, Running, World, on_terminal, text},
 };
 
 #[test]
@@ -20,7 +26,7 @@ fn sessions_are_listed_by_what_they_are() {
     };
     let both = [cold.id(), warm.id()];
     let work = world.work().display().to_string();
-    let table: [(&[&str], &[&str]); 11] = [
+    let table: [(&[&str], &[&str]); 13] = [
         (&[], &both),
         (&["--text", "warm"], &[warm.id()]),
         (&["--text", "-warm cold"], &[cold.id()]),
@@ -31,6 +37,8 @@ fn sessions_are_listed_by_what_they_are() {
         (&["--standing", "idle", "--stop", "end"], &both),
         (&["--standing", "open"], &[]),
         (&["--since", "1h"], &both),
+        (&["--since", "1w", "--until", "0d"], &both),
+        (&["--until", "3d"], &[]),
         (&["--until", "2026-01-01"], &[]),
     ];
     for (flags, expected) in table {
@@ -45,7 +53,8 @@ fn sessions_are_listed_by_what_they_are() {
     );
     for (flag, value, told) in [
         ("--since", "soon", "error: `soon` is no time: write 2026-11-30, 2026-11-30T09:15, or a"),
-        ("--standing", "up", "there are: idle, open, parked"),
+        ("--standing", "up", "there are: idle, open, parked, waiting"),
+        ("--count-max", "0", "a list has one at least"),
     ] {
         let wrong = world.inspan(&["sessions", flag, value]);
         assert_eq!(wrong.code, 2);
@@ -68,6 +77,19 @@ fn words_are_found() {
     assert_eq!((found.code, found.out.lines().count()), (0, 1), "{}", found.err);
     assert_eq!((line[0], line[4]), (ran.id(), "model"));
     assert!(found.out.ends_with("es. The key is [masked], says Zoë.\n"), "{}", found.out);
+    // Options may stand behind the words.
+    let found = world.inspan(&["search", "parrot", "--json", "--count-max", "1"]);
+    assert_eq!((found.code, found.lines().len()), (0, 1), "{}", found.err);
+    for (option, told) in [
+        (
+            "--colour",
+            "error: `--colour` is no option of a search: there are --count-max and --json\n",
+        ),
+        ("--count-max=0", "error: --count-max: a list has one at least\n"),
+    ] {
+        let wrong = world.inspan(&["search", "parrot", option]);
+        assert_eq!((wrong.code, wrong.err.as_str()), (2, told));
+    }
     let none = world.inspan(&["search", "\"parrot a\""]);
     assert_eq!((none.code, none.out.as_str()), (0, ""));
     assert_eq!(none.err, "Nothing was found.\n");
@@ -151,6 +173,12 @@ fn a_fork_goes_its_own_way() {
     assert_eq!((went_on.code, went_on.out.as_str()), (0, "Red.\n"), "{}", went_on.err);
     let log = world.log(&fork);
     assert_eq!(log[..3], before[..3]);
+    let none = world.inspan(&["fork", &parent, "--at", "0"]);
+    assert!(
+        none.err.ends_with(" has 6 entries: it can't be forked after entry 0\n"),
+        "{}",
+        none.err
+    );
     assert_eq!((&log[3]["kind"], &log[3]["seq"]), (&json!("SessionForked"), &json!(4)));
     assert_eq!(world.log(&parent), before, "the parent does not change");
     assert_eq!(world.inspan(&["verify", &fork]).code, 0);
@@ -169,6 +197,11 @@ fn a_fork_goes_its_own_way() {
     assert_eq!(world.only_session(), fork);
     let ran = world.run("And now?", &["--session", &fork]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Green.\n"), "{}", ran.err);
+    // So does a fork of it at a place that it shares with its parent.
+    let again = world.inspan(&["fork", &fork, "--at", "3"]);
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert_eq!(world.log(again.out.trim())[..3], before[..3]);
+    assert_eq!(world.inspan(&["verify", again.out.trim()]).code, 0);
     let none = world.inspan(&["fork", &fork, "--at", "99"]);
     assert_eq!(none.code, 2);
     assert!(none.err.ends_with("it can't be forked after entry 99\n"), "{}", none.err);
@@ -183,9 +216,7 @@ fn a_home_that_may_not_be_written_can_be_read() {
     let server = Server::start([says("Blue.")]);
     let world = World::at(&server);
     let id = world.run("Which colour?", &[]).id().to_owned();
-    let set = |path, mode| {
-        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
-    };
+    let set = |path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode));
     // Root may do everything, so for root somebody else tries.
     let is_root = chown(world.database(), Some(NOBODY), None).is_ok();
     set(world.path(""), 0o755).expect("a folder");
@@ -202,7 +233,7 @@ fn a_home_that_may_not_be_written_can_be_read() {
         if is_root {
             command.uid(NOBODY).gid(NOBODY);
         }
-        crate::world::Ran::of(command.output().expect("the command"))
+        Ran::of(command.output().expect("the command"))
     };
     let read: [&[&str]; 5] =
         [&["sessions"], &["show", &id], &["search", "blue"], &["export", &id], &["verify", &id]];
@@ -260,4 +291,96 @@ tools:
     assert_eq!(run.finish().code, 0);
     let shown = world.inspan(&["show", "--follow", &id]);
     assert!(shown.out.contains("It is over."), "an idle session is shown and ends");
+}
+
+/// What was asked for and can't be written is an error; a reader that has gone away is none.
+#[test]
+fn an_output_that_cant_be_written_is_told() {
+    let server = Server::start([says("Blue."), says("Red."), says("Red.")]);
+    let world = World::at(&server);
+    let id = world.run("Which colour?", &[]).id().to_owned();
+    let told = "error: standard output: No space left on device (os error 28)\n";
+    let to = |arguments: &[&str], output: std::process::Stdio| {
+        Ran::of(world.command(arguments).stdout(output).output().expect("the command"))
+    };
+    let full = || File::options().write(true).open("/dev/full").expect("a device").into();
+    for arguments in [
+        &["export", &id][..],
+        &["show", &id],
+        &["show", "--json", &id],
+        &["sessions"],
+        &["verify", &id],
+        &["run", "--agent", "../agent", "Which?"],
+        &["run", "--agent", "../agent", "--json", "Which?"],
+    ] {
+        let ran = to(arguments, full());
+        assert_eq!(ran.code, 1, "{arguments:?}: {}", ran.err);
+        assert!(ran.err.ends_with(told), "{arguments:?}: {}", ran.err);
+    }
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let ran = to(&["export", &id], writer.into());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    // The turns went on to their ends all the same.
+    let rows = world.inspan(&["sessions", "--json"]).lines();
+    let stops: Vec<_> = rows.iter().map(|row| text(&row["stop"])).collect();
+    assert_eq!(stops, ["end", "end", "end"]);
+}
+
+/// An export is the log byte for byte, whatever was said.
+#[test]
+fn an_export_through_a_pipe_is_what_was_written() {
+    let server = Server::start([says("Blue.")]);
+    let (world, other) = (World::at(&server), World::new());
+    let id = world.run("Which \u{7f}\u{9b}colour?", &[]).id().to_owned();
+    other.write("log.jsonl", &world.inspan(&["export", &id]).out);
+    let file = other.path("log.jsonl").display().to_string();
+    let imported = other.inspan(&["import", &file]);
+    assert_eq!((imported.code, imported.out), (0, format!("{id}\n")), "{}", imported.err);
+    let (code, drawn) = on_terminal(world.command(&["show", "--json", &id]));
+    assert_eq!(code, 0);
+    assert!(drawn.contains(r"Which \u007f\u009bcolour?"), "{drawn}");
+}
+
+/// A damaged log is exported as it is, and whoever does so hears what it is good for.
+#[test]
+fn a_damaged_log_is_exported_with_a_word() {
+    let server = Server::start([says("Blue.")]);
+    let world = World::at(&server);
+    let id = world.run("Which colour?", &[]).id().to_owned();
+    sql(&world, "UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE seq = 3");
+    let ran = world.inspan(&["export", &id]);
+    let told = format!(
+        "error: session {id}: entry 3 is not what was written after entry 2; the export is the \
+         log as it is, and `inspan import` takes no such log\n"
+    );
+    assert_eq!((ran.code, ran.out.lines().count(), ran.err), (1, 7, told));
+}
+
+/// A pipe, a device or a link is written through and stays what it is; a file is its owner's alone.
+#[test]
+fn what_is_no_file_is_written_through() {
+    let server = Server::start([says("Blue."), says("Red.")]);
+    let world = World::at(&server);
+    let id = world.run("Which colour?", &[]).id().to_owned();
+    let good = world.inspan(&["export", &id]).out;
+    let pipe = world.pipe("pipe");
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).expect("a pipe")
+    });
+    assert_eq!(world.inspan(&["export", &id, pipe.to_str().expect("text")]).code, 0);
+    assert_eq!(reader.join().expect("a reader"), good);
+    assert!(pipe.metadata().expect("a pipe").file_type().is_fifo());
+
+    let (link, real) = (world.path("link"), world.path("real"));
+    world.write("real", "old");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    assert_eq!(world.inspan(&["export", &id, link.to_str().expect("text")]).code, 0);
+    assert!(link.is_symlink());
+    assert_eq!(world.read("real"), good);
+
+    assert_eq!(world.run("Which?", &["--record", "../record.jsonl"]).code, 0);
+    let mode = world.path("record.jsonl").metadata().expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }

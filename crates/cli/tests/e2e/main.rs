@@ -6,6 +6,7 @@ mod asks;
 mod canary;
 mod codes;
 mod config;
+mod damage;
 mod failures;
 mod first;
 mod kill;

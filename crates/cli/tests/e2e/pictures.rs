@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     model::{messages, says},
+    stores::sql,
     world::{World, found_in},
 };
 
@@ -133,6 +134,48 @@ fn what_is_no_picture_is_refused_before_anything_starts() {
     }
 }
 
+/// Makes a file two hours old.
+fn age(file: &Path) {
+    let past = SystemTime::now() - Duration::from_secs(7_200);
+    File::options().write(true).open(file).unwrap().set_modified(past).unwrap();
+}
+
+/// Makes the database older than what lies beside it.
+fn made_yesterday(world: &World) {
+    sql(world, "UPDATE _sqlx_migrations SET installed_on = datetime('now', '-1 day')");
+}
+
+/// A database that was moved away, as an error may advise, or that was emptied, can come back: the
+/// new one in its place knows none of its sessions, and leaves alone what they name.
+#[test]
+fn pictures_of_a_database_that_is_away_stay() {
+    for empties in [false, true] {
+        let server = Server::start([says("A dot."), says("Blue.")]);
+        let world = World::at(&server);
+        let path = world.path("dot.png");
+        fs::write(&path, PIXEL).unwrap();
+        let ran = world.run("What is it?", &["--image", path.to_str().unwrap()]);
+        let id = ran.id().to_owned();
+        let blobs = || found_in(&world.home().join("sessions.db.blobs"), PIXEL);
+        made_yesterday(&world);
+        age(&blobs()[0]);
+        let away = world.path("away.db");
+        fs::copy(world.database(), &away).unwrap();
+        match empties {
+            true => File::create(world.database()).map(drop).unwrap(),
+            false => fs::remove_file(world.database()).unwrap(),
+        }
+        let other = world.run("Which colour?", &[]);
+        assert_eq!(other.code, 0, "{}", other.err);
+        assert_eq!(world.inspan(&["worker", "--once"]).err, "");
+        let told = format!("removed session {}\n", other.id());
+        assert_eq!(world.inspan(&["remove", "--yes", other.id()]).err, told);
+        assert_eq!(blobs().len(), 1);
+        fs::rename(&away, world.database()).unwrap();
+        assert_eq!(world.inspan(&["verify", &id]).code, 0);
+    }
+}
+
 /// What nothing names goes when it is an hour old: with a session, or when a worker begins.
 #[test]
 fn pictures_that_no_session_names_are_removed() {
@@ -146,14 +189,11 @@ fn pictures_that_no_session_names_are_removed() {
         ran.id().to_owned()
     };
     let blobs = || found_in(&world.home().join("sessions.db.blobs"), PIXEL);
-    let age = || {
-        let past = SystemTime::now() - Duration::from_secs(7_200);
-        for blob in blobs() {
-            File::options().write(true).open(blob).unwrap().set_modified(past).unwrap();
-        }
-    };
     let (first, second) = (seen(), seen());
-    age();
+    for blob in blobs() {
+        age(&blob);
+    }
+    made_yesterday(&world);
     let removed = |id: &str| format!("removed session {id}\n");
     let swept = "removed 1 picture or long result that no session names\n";
 
@@ -170,8 +210,7 @@ fn pictures_that_no_session_names_are_removed() {
     let blobs = || found_in(&world.home().join("sessions.db.blobs"), PIXEL);
     let ran = world.inspan(&["remove", "--yes", &id]);
     assert_eq!((ran.code, ran.err, blobs().len()), (0, removed(&id), 1));
-    let past = SystemTime::now() - Duration::from_secs(7_200);
-    File::options().write(true).open(&blobs()[0]).unwrap().set_modified(past).unwrap();
+    age(&blobs()[0]);
     let ran = world.inspan(&["worker", "--once"]);
     assert_eq!((ran.code, ran.err, blobs().len()), (0, swept.to_owned(), 0));
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Changes the database behind the command's back.
-fn sql(world: &World, statement: &str) {
+pub(crate) fn sql(world: &World, statement: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let options = SqliteConnectOptions::new().filename(world.database());
     let statement = sqlx::AssertSqlSafe(statement).into_sql_str();
@@ -79,7 +79,7 @@ fn a_log_without_its_end_is_told() {
     for arguments in [&["resume", &id][..], &["run", "--session", &id, "go on"]] {
         let ran = world.inspan(arguments);
         let told = "error: session ID can't be read as a log: its last entries are missing: 11 \
-                    were written, 10 are there\n";
+                    were written, 10 are there; `inspan fork ID --at 10` goes on from entry 10\n";
         failed(&world, &ran, 1, told);
     }
     assert_eq!(server.received().len(), 2);

@@ -102,6 +102,33 @@ fn a_worker_goes_on_with_what_was_interrupted() {
     assert_eq!((again.code, again.err.as_str()), (0, ""));
 }
 
+/// Without an identifier, what was interrupted goes on before what waits, however new that is.
+#[test]
+fn resume_takes_what_was_interrupted_last() {
+    let spent = || {
+        let body = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "x"}});
+        Answer::json(429, &body).header("retry-after", "86400")
+    };
+    let server =
+        Server::start([calls("wait", "{}"), spent(), says("It is over."), spent(), fine()]);
+    let world = World::at(&server).with_agent(WAITS);
+    let gate = world.pipe("gate");
+    let mut run = world.start("Wait.", &[]);
+    run.read_entry("ToolStarted");
+    let id = run.id();
+    run.kill();
+    std::fs::remove_file(&gate).expect("a pipe");
+    world.write("agent/gate", "open");
+    let parked = world.run("Hello", &[]);
+    assert_eq!(parked.code, 6, "{}", parked.err);
+
+    let resumed = world.inspan(&["resume"]);
+    assert_eq!((resumed.code, resumed.out.as_str()), (0, "It is over.\n"), "{}", resumed.err);
+    assert_eq!(resumed.id(), id);
+    let resumed = world.inspan(&["resume"]);
+    assert_eq!((resumed.code, resumed.id()), (6, parked.id()), "{}", resumed.err);
+}
+
 /// The log of a process that died between the end of a turn and the first round of the next, which a
 /// prompt that came too late for the one before had opened.
 #[test]

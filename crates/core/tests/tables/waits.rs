@@ -182,13 +182,17 @@ fn a_prompt_goes_before_what_is_waited_for_and_the_result_is_news_once() {
     "#);
 }
 
+fn parent() -> SessionId {
+    SessionId::from_u128(0)
+}
+
 #[test]
 fn a_fork_knows_nothing_of_what_was_open() {
     let mut log = Log::new();
     log.prompt("Remove it, and look.");
     log.replied(&[call("rm", "{}"), call("look", "{}")]);
     let child = SessionId::try_from("child".to_owned()).unwrap();
-    let events = fork(&log.state, child, "0.1.0", 0);
+    let events = fork(&log.state, parent(), child, "0.1.0", 0);
     log.story.clear();
     events.into_iter().for_each(|event| log.append(event));
     log.dies();
@@ -284,6 +288,6 @@ fn what_was_allowed_for_a_session_is_not_for_its_forks() {
     log.answered(0, Choice::Session);
     assert!(log.state.allowed.contains("pay"));
     let child = SessionId::try_from("child".to_owned()).unwrap();
-    fork(&log.state, child, "0.1.0", 0).into_iter().for_each(|event| log.append(event));
+    fork(&log.state, parent(), child, "0.1.0", 0).into_iter().for_each(|event| log.append(event));
     assert!(log.state.allowed.is_empty());
 }

@@ -83,7 +83,14 @@ impl OpenResult {
         let bytes = match self.blobs.get(&found.hash).await {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Err(lost("it is not where it was kept")),
-            Err(error) => return Err(lost(&error.to_string())),
+            Err(error @ StoreError::BlobDamaged { .. }) => return Err(lost(&error.to_string())),
+            // It may only be away.
+            Err(error) => {
+                return Err(ToolError::new(format!(
+                    "the rest of the result of {} can't be reached now: {error}; try again later",
+                    asked.call
+                )));
+            }
         };
         let asked = asked.clone();
         let page = super::cap::aside(move || page(&String::from_utf8_lossy(&bytes), &asked));

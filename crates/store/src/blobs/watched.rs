@@ -20,7 +20,8 @@ const TROUBLES_SAID_MAX: usize = 16;
 pub type Told = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Blobs in one place and, while that is away, in a second one, which is looked into ever after. A
-/// blob that can't be read anywhere counts as lost. Every trouble is said once.
+/// blob that is damaged or nowhere counts as lost; one that may be in a place that is away is an
+/// error. Every trouble is said once.
 #[derive(Clone)]
 pub struct Watched(Arc<Inner>);
 
@@ -33,7 +34,7 @@ struct Inner {
 
 #[derive(Default)]
 struct Seen {
-    away_until: Option<Instant>,
+    away: Option<(Instant, StoreError)>,
     said: BTreeSet<String>,
 }
 
@@ -58,14 +59,21 @@ impl Inner {
         }
     }
 
-    /// The first place, unless it was away a moment ago and there is another.
+    /// Why the first place is not asked: it was away a moment ago, and there is another.
+    fn away(&self) -> Option<StoreError> {
+        self.second.as_ref()?;
+        let seen = self.seen();
+        let (until, why) = seen.away.as_ref()?;
+        (Instant::now() < *until).then(|| why.clone())
+    }
+
     fn first(&self) -> Option<&Arc<dyn Blobs>> {
-        let is_away = self.seen().away_until.is_some_and(|until| Instant::now() < until);
-        (!is_away || self.second.is_none()).then_some(&self.first)
+        self.away().is_none().then_some(&self.first)
     }
 
     fn is_away(&self, error: &StoreError) {
-        let is_first = self.seen().away_until.replace(Instant::now() + AWAY_TIMEOUT).is_none();
+        let away = (Instant::now() + AWAY_TIMEOUT, error.clone());
+        let is_first = self.seen().away.replace(away).is_none();
         if is_first && self.second.is_some() {
             self.say(&format!("{error}; blobs are kept in the home folder meanwhile"));
         }
@@ -84,25 +92,30 @@ impl Inner {
         }
     }
 
-    async fn get(&self, hash: &Hash) -> Option<Arc<[u8]>> {
-        let mut trouble = None;
-        for (place, is_first) in [(self.first(), true), (self.second.as_ref(), false)] {
+    async fn get(&self, hash: &Hash) -> Result<Option<Arc<[u8]>>, StoreError> {
+        let mut trouble = self.away();
+        let is_told = trouble.is_some();
+        let first = (!is_told).then_some(&self.first);
+        for (place, is_first) in [(first, true), (self.second.as_ref(), false)] {
             let Some(place) = place else { continue };
             match place.get(hash).await {
-                Ok(Some(bytes)) => return Some(bytes),
+                Ok(Some(bytes)) => return Ok(Some(bytes)),
                 Ok(None) => {}
                 Err(error) => {
                     if is_first && !matches!(error, StoreError::BlobDamaged { .. }) {
                         self.is_away(&error);
                     }
-                    trouble = Some(error);
+                    trouble.get_or_insert(error);
                 }
             }
         }
-        if let Some(error) = trouble {
+        if let (Some(error), false) = (&trouble, is_told) {
             self.say(&error.to_string());
         }
-        None
+        match trouble {
+            Some(error) if !matches!(error, StoreError::BlobDamaged { .. }) => Err(error),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -114,7 +127,7 @@ impl Blobs for Watched {
 
     fn get(&self, hash: &Hash) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
         let (inner, hash) = (Arc::clone(&self.0), *hash);
-        Box::pin(async move { Ok(inner.get(&hash).await) })
+        Box::pin(async move { inner.get(&hash).await })
     }
 
     fn put_derived(

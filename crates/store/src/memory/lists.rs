@@ -83,6 +83,7 @@ fn row(kept: &Kept, id: &SessionId, log: &Log) -> Option<SessionRow> {
         started_ms: first.at_ms,
         updated_ms: last.at_ms,
         head_seq: last.seq,
+        head_hash: last.hash,
         entries: last.seq - shared,
         turns: last.turn,
         title: title.unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use inspan_core::store::SessionId;
+use inspan_core::store::{SessionId, StoreError};
 use sqlx::QueryBuilder;
 
 pub(super) use sqlx::postgres::{
@@ -38,6 +38,11 @@ pub(super) const FOUND_SESSIONS: &str = "
 pub(super) const FOUND_SESSIONS_END: &str = " AS tsquery))";
 
 pub(super) const FORGET_TEXTS: [&str; 1] = ["DELETE FROM words WHERE session_id = $1"];
+
+/// The second in which the database was made.
+pub(super) const MADE_S: &str = "
+    SELECT CAST(FLOOR(EXTRACT(EPOCH FROM installed_on)) AS BIGINT)
+    FROM _sqlx_migrations WHERE version = 1";
 
 const NOBODY_HOLDS: &str = concat!(
     " AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.session_id = sessions.id
@@ -76,6 +81,32 @@ pub(super) async fn keep_texts(
 /// Whether the connection is of no use any more.
 pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     fault::is_lost(error)
+}
+
+/// Whether an error can be damage in what is made of entries: a broken index, a
+/// table that is gone, a row that is there already.
+pub(super) fn is_damage(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|said| said.code()).unwrap_or_default();
+    ["XX001", "XX002", "42P01", "42703", "23505"].contains(&&*code)
+}
+
+/// What was left out of the words is not found; whoever repairs the database makes them anew.
+pub(super) async fn mark_words(_connection: &mut Connection) -> sqlx::Result<()> {
+    Ok(())
+}
+
+/// What is damaged stays: a statement that fails would end the transaction.
+pub(super) async fn forget_damaged(
+    _connection: &mut Connection,
+    _sql: &'static str,
+    _session: &SessionId,
+) -> sqlx::Result<()> {
+    Ok(())
+}
+
+/// A search fails as everything else does.
+pub(super) async fn search_fault(_place: &Place, _error: &sqlx::Error) -> Option<StoreError> {
+    None
 }
 
 /// Whether it is no use to try the parts of a group of `count` alone.

@@ -1,17 +1,26 @@
 //! Whether the typed columns say what the entries do.
 
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
+
 use inspan_core::{
     event::Entry,
+    hash::Hash,
     store::{ENTRIES_READ_MAX, SessionId, Wrong},
-    stored::{Changes, Standing},
+    stored::{self, Changes, Standing},
 };
 use sqlx::{FromRow, Row};
 
 use super::{
     dialect::{Connection, RawRow},
     lineage,
-    rows::{EntryRow, big, plain},
+    rows::{EntryRow, big, number, plain, text},
 };
+
+/// Told where nothing stands.
+const NOTHING: &str = "nothing";
 
 /// The columns that are filled from an event, in the order of [`expected`].
 const COLUMNS: [&str; 13] = [
@@ -42,15 +51,36 @@ const PAGE: &str = "
         CAST(ms AS TEXT) AS ms
     FROM entries WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 
-const SESSION: [&str; 6] = ["agent", "workdir", "standing", "stop", "wake_ms", "format"];
+const SESSION: [&str; 12] = [
+    "agent",
+    "workdir",
+    "standing",
+    "stop",
+    "wake_ms",
+    "format",
+    "head_seq",
+    "head_hash",
+    "started_ms",
+    "updated_ms",
+    "parent_id",
+    "parent_seq",
+];
 
 const SESSION_ROW: &str = "
     SELECT
-        agent, workdir, standing, stop, CAST(wake_ms AS TEXT) AS wake_ms,
-        CAST(format AS TEXT) AS format
+        agent, workdir, standing, stop, head_hash, parent_id,
+        CAST(wake_ms AS TEXT) AS wake_ms,
+        CAST(format AS TEXT) AS format,
+        CAST(head_seq AS TEXT) AS head_seq,
+        CAST(started_ms AS TEXT) AS started_ms,
+        CAST(updated_ms AS TEXT) AS updated_ms,
+        CAST(parent_seq AS TEXT) AS parent_seq
     FROM sessions WHERE id = $1";
 
-/// The typed columns of a session's own rows that are not what its entries say.
+const REFS: &str = "SELECT seq, hash FROM blob_refs WHERE session_id = $1 ORDER BY seq, hash";
+
+/// What stands beside a session's own entries and is not what they say: their typed columns, the
+/// blobs that they name, the session's row.
 pub(crate) async fn check(
     connection: &mut Connection,
     session: &SessionId,
@@ -67,25 +97,59 @@ pub(crate) async fn check(
             .await?;
         for row in &rows {
             let EntryRow(entry) = EntryRow::from_row(row)?;
-            compare(row, &COLUMNS, &expected(&entry), entry.seq, &mut wrong)?;
+            compare(row, &COLUMNS, &expected(&entry), entry.seq, &mut wrong);
             entries.push(entry);
         }
         if rows.len() < ENTRIES_READ_MAX {
             break;
         }
     }
-    let shared = match lineage::parent(connection, session).await? {
-        Some((parent, seq)) => lineage::standing(connection, &parent, seq).await?,
-        None => Vec::new(),
+    check_refs(connection, session, &entries, &mut wrong).await?;
+    let shared = match lineage::parent(connection, session).await {
+        Ok(Some((parent, seq))) => lineage::standing(connection, &parent, seq).await?,
+        Ok(None) | Err(sqlx::Error::ColumnDecode { .. }) => Vec::new(),
+        Err(error) => return Err(error),
     };
     let mut changes = Changes::of(&shared);
     entries.iter().for_each(|entry| changes.add(entry));
-    if let Some(row) =
-        sqlx::query(SESSION_ROW).bind(session.as_str()).fetch_optional(connection).await?
-    {
-        compare(&row, &SESSION, &expected_of(&changes, &row)?, 0, &mut wrong)?;
+    let row = sqlx::query(SESSION_ROW).bind(session.as_str()).fetch_optional(connection).await?;
+    if let (Some(row), Some(first), Some(last)) = (row, entries.first(), entries.last()) {
+        compare(&row, &SESSION, &expected_of(&changes, (first, last), &row), 0, &mut wrong);
     }
     Ok(wrong)
+}
+
+async fn check_refs(
+    connection: &mut Connection,
+    session: &SessionId,
+    entries: &[Entry],
+    wrong: &mut Vec<Wrong>,
+) -> sqlx::Result<()> {
+    let mut refs: BTreeMap<u64, [Vec<String>; 2]> = BTreeMap::new();
+    let rows = sqlx::query(REFS).bind(session.as_str()).fetch_all(connection).await?;
+    for row in &rows {
+        let [found, _] = refs.entry(number(row, "seq").unwrap_or_default()).or_default();
+        found.push(text(row, "hash").unwrap_or_else(Cow::Owned).into_owned());
+    }
+    for entry in entries {
+        let named: BTreeSet<Hash> = stored::blobs(&entry.event).into_iter().collect();
+        if !named.is_empty() {
+            let [_, expected] = refs.entry(entry.seq).or_default();
+            expected.extend(named.iter().map(ToString::to_string));
+        }
+    }
+    let told = |hashes: &[String]| match hashes {
+        [] => NOTHING.to_owned(),
+        hashes => hashes.join(", "),
+    };
+    let differ = refs.iter().filter(|(_, [found, expected])| found != expected);
+    wrong.extend(differ.map(|(seq, [found, expected])| Wrong {
+        seq: *seq,
+        column: "blob_refs",
+        found: told(found),
+        expected: told(expected),
+    }));
+    Ok(())
 }
 
 fn compare(
@@ -94,15 +158,20 @@ fn compare(
     expected: &[Option<String>],
     seq: u64,
     wrong: &mut Vec<Wrong>,
-) -> sqlx::Result<()> {
-    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+) {
+    let told = |value: &Option<String>| value.clone().unwrap_or_else(|| NOTHING.to_owned());
     for (column, expected) in columns.iter().zip(expected) {
-        let found: Option<String> = row.try_get(*column)?;
+        let found = stands(row, column);
         if found != *expected {
-            wrong.push(Wrong { seq, column, found: text(&found), expected: text(expected) });
+            wrong.push(Wrong { seq, column, found: told(&found), expected: told(expected) });
         }
     }
-    Ok(())
+}
+
+/// What stands in a column, as far as it is text.
+fn stands(row: &RawRow, column: &str) -> Option<String> {
+    let found = row.try_get::<Option<String>, _>(column);
+    found.unwrap_or_else(|_| Some(text(row, column).unwrap_or_else(Cow::Owned).into_owned()))
 }
 
 fn expected(entry: &Entry) -> [Option<String>; 13] {
@@ -127,16 +196,26 @@ fn expected(entry: &Entry) -> [Option<String>; 13] {
 }
 
 /// What a fork took over from its parent, and its own entries leave as it is, counts as it stands.
-fn expected_of(changes: &Changes<'_>, row: &RawRow) -> sqlx::Result<[Option<String>; 6]> {
+fn expected_of(
+    changes: &Changes<'_>,
+    (first, last): (&Entry, &Entry),
+    row: &RawRow,
+) -> [Option<String>; 12] {
     let text = |text: &str| Some(plain(text).into_owned());
-    let stands = |column: &str| row.try_get::<Option<String>, _>(column);
     let (standing, stop) = changes.standing.unwrap_or((Standing::Idle, None));
-    Ok([
-        changes.agent.map_or_else(|| stands("agent"), |agent| Ok(text(agent)))?,
-        changes.workdir.map_or_else(|| stands("workdir"), |workdir| Ok(text(workdir)))?,
+    let parent = stored::forked_from(&first.event);
+    [
+        changes.agent.map_or_else(|| stands(row, "agent"), text),
+        changes.workdir.map_or_else(|| stands(row, "workdir"), text),
         text(standing.as_str()),
         stop.and_then(|stop| text(stop.as_str())),
         changes.wake_ms.flatten().map(|wake_ms| wake_ms.to_string()),
         text(&changes.format.to_string()),
-    ])
+        text(&last.seq.to_string()),
+        text(&last.hash.to_string()),
+        text(&first.at_ms.to_string()),
+        text(&last.at_ms.to_string()),
+        parent.map(|(parent, _)| parent.to_string()),
+        text(&parent.map_or(0, |(_, at)| at.seq).to_string()),
+    ]
 }

@@ -1,14 +1,16 @@
 //! The questions over many sessions. None reads a body.
 
+use std::borrow::Cow;
+
 use inspan_core::{
     store::{SessionFilter, SessionId, SessionRow},
     stored::Standing,
 };
-use sqlx::{FromRow, QueryBuilder, Row};
+use sqlx::{FromRow, QueryBuilder};
 
 use super::{
     dialect::{self, Connection, Database, RawRow},
-    rows::{bad, count, id},
+    rows::{hash, id, number, text},
 };
 use crate::words::Query;
 
@@ -27,7 +29,7 @@ const COLUMNS: &str = "
             WHERE e.session_id = s.id AND e.kind IN ('ModelReplied', 'ModelFailed')) AS cost
     FROM (
         SELECT
-            id, started_ms, updated_ms, head_seq, agent, workdir, standing, stop, wake_ms,
+            id, started_ms, updated_ms, head_seq, head_hash, agent, workdir, standing, stop, wake_ms,
             parent_id, parent_seq
         FROM sessions
         WHERE removed = 0 AND substr(id, 1, length(";
@@ -45,7 +47,7 @@ pub(crate) async fn list(
 ) -> sqlx::Result<Vec<SessionRow>> {
     let Some(mut query) = list_query(filter) else { return Ok(Vec::new()) };
     let rows: Vec<ListRow> = query.build_query_as().fetch_all(connection).await?;
-    Ok(rows.into_iter().map(|row| row.0).collect())
+    Ok(rows.into_iter().filter_map(|row| row.0).collect())
 }
 
 /// The question for a list; `None` when nothing can be in it.
@@ -92,45 +94,50 @@ pub(crate) async fn due(
     sql.push(" ORDER BY updated_ms, id LIMIT ")
         .push_bind(i64::try_from(count_max).unwrap_or(i64::MAX));
     let rows: Vec<DueRow> = sql.build_query_as().fetch_all(connection).await?;
-    Ok(rows.into_iter().map(|row| row.0).collect())
+    Ok(rows.into_iter().filter_map(|row| row.0).collect())
 }
 
-struct DueRow(SessionId);
+/// `None` for one whose identifier is none that was written: nobody could name it.
+struct DueRow(Option<SessionId>);
 
 impl FromRow<'_, RawRow> for DueRow {
     fn from_row(row: &RawRow) -> sqlx::Result<Self> {
-        Ok(Self(id(row, "id")?))
+        Ok(Self(id(row, "id").ok()))
     }
 }
 
-struct ListRow(SessionRow);
+/// The same; and what else can't be read is shown as nothing, so that one damaged row does not keep
+/// the others from being seen. `inspan verify` says what is wrong with it.
+struct ListRow(Option<SessionRow>);
 
 impl FromRow<'_, RawRow> for ListRow {
     fn from_row(row: &RawRow) -> sqlx::Result<Self> {
-        let title: Option<String> = row.try_get("title")?;
-        let standing: &str = row.try_get("standing")?;
-        let (head_seq, parent_seq) = (count(row, "head_seq")?, count(row, "parent_seq")?);
-        let parent = match row.try_get::<Option<&str>, _>("parent_id")? {
-            Some(_) => Some((id(row, "parent_id")?, parent_seq)),
-            None => None,
-        };
-        Ok(Self(SessionRow {
-            id: id(row, "id")?,
-            started_ms: row.try_get("started_ms")?,
-            updated_ms: row.try_get("updated_ms")?,
-            head_seq,
-            entries: head_seq.saturating_sub(parent_seq),
-            turns: count(row, "turns")?,
-            title: title.unwrap_or_default(),
-            agent: row.try_get("agent")?,
-            workdir: row.try_get("workdir")?,
-            standing: Standing::parse(standing)
-                .ok_or_else(|| bad("standing", "it is none that there is"))?,
-            wake_ms: row.try_get("wake_ms")?,
-            stop: row.try_get("stop")?,
-            parent,
-            tokens: count(row, "tokens")?,
-            cost_nano_usd: count(row, "cost")?,
-        }))
+        Ok(Self(read(row)))
     }
+}
+
+fn read(row: &RawRow) -> Option<SessionRow> {
+    let some = |column| text(row, column).ok().filter(|text| !text.is_empty());
+    let plain = |column| some(column).map(Cow::into_owned).unwrap_or_default();
+    let count = |column| number::<u64>(row, column).unwrap_or_default();
+    let (head_seq, parent_seq) = (count("head_seq"), count("parent_seq"));
+    let parent = id(row, "parent_id").ok().map(|parent| (parent, parent_seq));
+    Some(SessionRow {
+        id: id(row, "id").ok()?,
+        started_ms: number(row, "started_ms").unwrap_or_default(),
+        updated_ms: number(row, "updated_ms").unwrap_or_default(),
+        head_seq,
+        head_hash: hash(row, "head_hash").unwrap_or_default(),
+        entries: head_seq.saturating_sub(parent_seq),
+        turns: number(row, "turns").unwrap_or_default(),
+        title: plain("title"),
+        agent: plain("agent"),
+        workdir: plain("workdir"),
+        standing: Standing::parse(&plain("standing")).unwrap_or_default(),
+        wake_ms: number(row, "wake_ms"),
+        stop: some("stop").map(Cow::into_owned),
+        parent,
+        tokens: count("tokens"),
+        cost_nano_usd: count("cost"),
+    })
 }

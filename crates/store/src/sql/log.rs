@@ -15,7 +15,7 @@ use inspan_core::{
 
 use super::{
     answers, check,
-    dialect::{Place, Pool},
+    dialect::{self, Connection, Place, Pool},
     lineage, lists,
     rows::{self, Known},
     snapshots, texts,
@@ -109,15 +109,18 @@ impl Log {
         after: u64,
         count_max: usize,
     ) -> Result<Vec<Entry>, StoreError> {
-        let page = read!(&self, |reader| lineage::read(&mut reader, &session, after, count_max))?;
-        page.ok_or(StoreError::NoSession(session))
+        let page = read!(&self, |reader| lineage::read(&mut reader, &session, after, count_max));
+        page.map_err(|error| of_session(&session, error))?.ok_or(StoreError::NoSession(session))
     }
 
     pub(crate) async fn sessions(
         self,
         filter: SessionFilter,
     ) -> Result<Vec<SessionRow>, StoreError> {
-        read!(&self, |reader| lists::list(&mut reader, &filter))
+        match filter.words {
+            None => read!(&self, |reader| lists::list(&mut reader, &filter)),
+            Some(_) => self.search_in(async |reader| lists::list(reader, &filter).await).await,
+        }
     }
 
     pub(crate) async fn due(
@@ -133,7 +136,22 @@ impl Log {
         words: String,
         count_max: usize,
     ) -> Result<Vec<Found>, StoreError> {
-        read!(&self, |reader| texts::search(&mut reader, &words, count_max))
+        self.search_in(async |reader| texts::search(reader, &words, count_max).await).await
+    }
+
+    /// Asks a question that looks through the words.
+    async fn search_in<T>(
+        &self,
+        question: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
+    ) -> Result<T, StoreError> {
+        let mut reader = self.readers.acquire().await.map_err(|error| self.place.fault(&error))?;
+        match question(&mut reader).await {
+            Ok(found) => Ok(found),
+            Err(error) => Err(match dialect::search_fault(&self.place, &error).await {
+                Some(fault) => fault,
+                None => self.place.fault(&error),
+            }),
+        }
     }
 
     pub(crate) async fn snapshot(self, session: SessionId) -> Result<Option<Snapshot>, StoreError> {
@@ -167,7 +185,22 @@ impl Log {
         read!(&self, |reader| rows::unreferenced(&mut reader, &hashes))
     }
 
+    pub(crate) async fn made_ms(self) -> Result<Option<i64>, StoreError> {
+        read!(&self, |reader| rows::made_ms(&mut reader))
+    }
+
     pub(crate) async fn check(self, session: SessionId) -> Result<Vec<Wrong>, StoreError> {
-        read!(&self, |reader| check::check(&mut reader, &session))
+        let wrong = read!(&self, |reader| check::check(&mut reader, &session));
+        wrong.map_err(|error| of_session(&session, error))
+    }
+}
+
+/// Damage in what is read of one session is that session's.
+fn of_session(session: &SessionId, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Damaged { what, why } => {
+            StoreError::Damaged { what: format!("session {session} in {what}"), why }
+        }
+        other => other,
     }
 }

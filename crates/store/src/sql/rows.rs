@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use inspan_core::{
-    event::{Entry, Head, Stop},
+    event::{Entry, Event, Head, Stop, Unknown},
     hash::Hash,
     store::SessionId,
     stored::{self, Changes, Standing},
@@ -12,8 +12,9 @@ use sqlx::{FromRow, QueryBuilder, Row};
 
 use super::{
     answers,
-    dialect::{Connection, QueryResult, RawRow},
-    lineage, snapshots, texts,
+    dialect::{self, Connection, QueryResult, RawRow},
+    lineage, snapshots,
+    texts::{self, Words},
 };
 
 const INSERT_SESSION: &str = "
@@ -191,7 +192,11 @@ pub(crate) type Placed<'a> = (&'a SessionId, &'a Entry);
 
 /// Writes the entries' rows, and what is kept beside them. Every statement has its way to the
 /// database and back, so rows share one, those of several sessions, too.
-pub(crate) async fn insert(connection: &mut Connection, placed: &[Placed<'_>]) -> sqlx::Result<()> {
+pub(crate) async fn insert(
+    connection: &mut Connection,
+    placed: &[Placed<'_>],
+    words: Words,
+) -> sqlx::Result<()> {
     for placed in placed.chunks(INSERT_ROWS_MAX) {
         let mut query = QueryBuilder::new(INSERT_ENTRIES);
         query.push_values(placed, |mut row, (session, entry)| {
@@ -220,7 +225,7 @@ pub(crate) async fn insert(connection: &mut Connection, placed: &[Placed<'_>]) -
         });
         query.build().execute(&mut *connection).await?;
         insert_refs(connection, placed).await?;
-        texts::keep(connection, placed).await?;
+        texts::keep(connection, placed, words).await?;
         answers::take(connection, placed).await?;
     }
     Ok(())
@@ -240,7 +245,7 @@ pub(crate) async fn insert_refs(
         query.push_values(named, |mut row, (session, seq, hash)| {
             row.push_bind(hash.to_string()).push_bind(session.as_str()).push_bind(big(*seq));
         });
-        query.build().execute(&mut *connection).await?;
+        query.push(" ON CONFLICT DO NOTHING").build().execute(&mut *connection).await?;
     }
     Ok(())
 }
@@ -261,15 +266,16 @@ pub(crate) async fn known(
     session: &SessionId,
 ) -> sqlx::Result<Option<Known>> {
     let row = sqlx::query(KNOWN).bind(session.as_str()).fetch_optional(connection).await?;
-    row.map(|row| {
-        Ok(Known {
-            epoch: count(&row, "epoch")?,
-            format: count(&row, "format")?,
-            head: Head { seq: count(&row, "head_seq")?, hash: hash(&row, "head_hash")? },
-            is_removed: row.try_get::<i64, _>("removed")? != 0,
-        })
-    })
-    .transpose()
+    // What can't be read here is no place where the log ends; whoever goes on with it says so.
+    Ok(row.map(|row| Known {
+        epoch: number(&row, "epoch").unwrap_or_default(),
+        format: number(&row, "format").unwrap_or_default(),
+        head: Head {
+            seq: number(&row, "head_seq").unwrap_or_default(),
+            hash: hash(&row, "head_hash").unwrap_or_default(),
+        },
+        is_removed: number::<i64>(&row, "removed").is_some_and(|removed| removed != 0),
+    }))
 }
 
 /// A page of the entries that a session itself has: those after `after`, up to `upto`.
@@ -309,13 +315,25 @@ pub(crate) async fn unreferenced(
     Ok(hashes.iter().filter(|hash| !named.contains(*hash)).copied().collect())
 }
 
+/// When the database was made, in milliseconds since 1970. Its own note has no fractions, so it
+/// counts up to the end of that second; `None` when the note can't be read.
+pub(crate) async fn made_ms(connection: &mut Connection) -> sqlx::Result<Option<i64>> {
+    let made_s: Option<i64> =
+        sqlx::query_scalar(dialect::MADE_S).fetch_optional(connection).await?.flatten();
+    Ok(made_s.map(|made_s| made_s.saturating_add(1).saturating_mul(1_000)))
+}
+
 /// Removes a session, or hides it while it has forks; false when there is no such session. With
 /// the last fork of a hidden session, that one goes, too.
-pub(crate) async fn remove(connection: &mut Connection, session: &SessionId) -> sqlx::Result<bool> {
+pub(crate) async fn remove(
+    connection: &mut Connection,
+    session: &SessionId,
+    words: Words,
+) -> sqlx::Result<bool> {
     if known(connection, session).await?.is_none_or(|known| known.is_removed) {
         return Ok(false);
     }
-    texts::forget(connection, session).await?;
+    texts::forget(connection, session, words).await?;
     execute(connection, snapshots::FORGET, session).await?;
     execute(connection, "DELETE FROM answers WHERE session_id = $1", session).await?;
     if has_forks(connection, session).await? {
@@ -370,28 +388,52 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{FFFD}").into() } else { text.into() }
 }
 
-/// An entry from the columns of [`READ`].
+/// An entry from the columns of [`READ`]. A row that is not what any version wrote is an event that
+/// nobody can read, as a body is that is no JSON: it keeps its place, and the others can be read.
 pub(crate) struct EntryRow(pub(crate) Entry);
 
 impl FromRow<'_, RawRow> for EntryRow {
     fn from_row(row: &RawRow) -> sqlx::Result<Self> {
-        let body: &str = row.try_get("body")?;
-        Ok(Self(Entry::read(
+        let (kind, body) = (text(row, "kind"), text(row, "body"));
+        let (at_ms, version) = (number(row, "at_ms"), number(row, "version"));
+        let hash = hash(row, "hash");
+        let is_whole =
+            kind.is_ok() && body.is_ok() && at_ms.is_some() && version.is_some() && hash.is_some();
+        let kind = kind.unwrap_or_else(Cow::Owned);
+        let version = version.unwrap_or(0);
+        let mut entry = Entry::read(
             count(row, "seq")?,
-            row.try_get("at_ms")?,
-            count(row, "turn")?,
-            count(row, "round")?,
-            row.try_get("kind")?,
-            count(row, "version")?,
-            body.into(),
-            hash(row, "hash")?,
-        )))
+            at_ms.unwrap_or(0),
+            number(row, "turn").unwrap_or(0),
+            number(row, "round").unwrap_or(0),
+            &kind,
+            version,
+            body.unwrap_or_else(Cow::Owned).into(),
+            hash.unwrap_or_default(),
+        );
+        if !is_whole {
+            entry.event = Event::Unknown(Unknown { kind: kind.into_owned(), version });
+        }
+        Ok(Self(entry))
     }
 }
 
-pub(crate) fn hash(row: &RawRow, column: &str) -> sqlx::Result<Hash> {
-    let text: &str = row.try_get(column)?;
-    Hash::parse(text).ok_or_else(|| bad(column, "it is no hash"))
+/// The text in a column, whatever its type: SQLite keeps in a column what it is given. The error is
+/// what can be shown of bytes that are no text.
+pub(crate) fn text<'r>(row: &'r RawRow, column: &str) -> Result<Cow<'r, str>, String> {
+    let bytes = row.try_get_unchecked::<Option<&[u8]>, _>(column);
+    let bytes = bytes.ok().flatten().unwrap_or_default();
+    str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| String::from_utf8_lossy(bytes).into())
+}
+
+/// A number in a column; `None` for anything else.
+pub(crate) fn number<T: TryFrom<i64>>(row: &RawRow, column: &str) -> Option<T> {
+    T::try_from(row.try_get::<Option<i64>, _>(column).ok()??).ok()
+}
+
+/// A hash in a column; `None` for anything else.
+pub(crate) fn hash(row: &RawRow, column: &str) -> Option<Hash> {
+    Hash::parse(&text(row, column).ok()?)
 }
 
 pub(crate) fn id(row: &RawRow, column: &str) -> sqlx::Result<SessionId> {

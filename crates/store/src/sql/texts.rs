@@ -12,19 +12,44 @@ use super::{
 };
 use crate::words::Query;
 
+/// Whether words are kept. They are made from the entries and can be made again, so damage in them
+/// keeps nothing from being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Words {
+    /// As usual.
+    Kept,
+    /// They are damaged: what is written now is left out, and a mark says so.
+    Left,
+}
+
 /// Keeps the words of the entries.
-pub(crate) async fn keep(connection: &mut Connection, placed: &[Placed<'_>]) -> sqlx::Result<()> {
+pub(crate) async fn keep(
+    connection: &mut Connection,
+    placed: &[Placed<'_>],
+    words: Words,
+) -> sqlx::Result<()> {
     let texts = placed.iter().filter_map(|(session, entry)| {
         stored::searchable(&entry.event).map(|text| (*session, entry.seq, text))
     });
     let texts: Vec<_> = texts.collect();
-    if texts.is_empty() { Ok(()) } else { dialect::keep_texts(connection, &texts).await }
+    match words {
+        _ if texts.is_empty() => Ok(()),
+        Words::Kept => dialect::keep_texts(connection, &texts).await,
+        Words::Left => dialect::mark_words(connection).await,
+    }
 }
 
 /// Forgets the words of a session.
-pub(crate) async fn forget(connection: &mut Connection, session: &SessionId) -> sqlx::Result<()> {
+pub(crate) async fn forget(
+    connection: &mut Connection,
+    session: &SessionId,
+    words: Words,
+) -> sqlx::Result<()> {
     for sql in dialect::FORGET_TEXTS {
-        super::rows::execute(connection, sql, session).await?;
+        match words {
+            Words::Kept => super::rows::execute(connection, sql, session).await?,
+            Words::Left => dialect::forget_damaged(connection, sql, session).await?,
+        }
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use super::{
     dialect::{self, Connection, Place},
     rows::{self, Known, Moving, Placed},
     snapshots,
+    texts::Words,
 };
 use crate::CLOSED;
 
@@ -211,19 +212,39 @@ async fn one_by_one(
     answers
 }
 
-/// One transaction. The error means that nothing of it was written, or, where the connection was
-/// lost at its end, that nobody knows; then `again` finds it out.
+/// One transaction, and another one without the words where those are damaged. The error means that
+/// nothing of it was written, or, where the connection was lost at its end, that nobody knows; then
+/// `again` finds it out.
 async fn attempt(
     place: &Place,
     connection: &mut Option<Connection>,
     asks: &[Ask],
     again: bool,
 ) -> sqlx::Result<Vec<Answer>> {
+    let answers = attempt_once(place, connection, asks, again, Words::Kept).await;
+    if !answers.as_ref().is_err_and(dialect::is_damage) {
+        return answers;
+    }
+    // A search's table may keep what it is told until the commit, so the error says not whose it is.
+    let answers = attempt_once(place, connection, asks, again, Words::Left).await;
+    if answers.is_ok() {
+        place.say_words_are_damaged();
+    }
+    answers
+}
+
+async fn attempt_once(
+    place: &Place,
+    connection: &mut Option<Connection>,
+    asks: &[Ask],
+    again: bool,
+    words: Words,
+) -> sqlx::Result<Vec<Answer>> {
     let mut open = match connection.take() {
         Some(open) => open,
         None => place.connect_again().await?,
     };
-    let answers = dialect::in_time(commit(&mut open, asks, again)).await;
+    let answers = dialect::in_time(commit(&mut open, asks, again, words)).await;
     if !answers.as_ref().is_err_and(dialect::is_lost) {
         *connection = Some(open);
     }
@@ -234,9 +255,10 @@ async fn commit(
     connection: &mut Connection,
     asks: &[Ask],
     again: bool,
+    words: Words,
 ) -> sqlx::Result<Vec<Answer>> {
     sqlx::raw_sql(dialect::BEGIN).execute(&mut *connection).await?;
-    let answers = answer_all(connection, asks, again).await;
+    let answers = answer_all(connection, asks, again, words).await;
     if answers.as_ref().is_err_and(|error| !dialect::is_lost(error)) {
         // A database that has rolled back by itself says so here, and no more.
         let _ = sqlx::raw_sql("ROLLBACK").execute(connection).await;
@@ -250,12 +272,13 @@ async fn answer_all(
     connection: &mut Connection,
     asks: &[Ask],
     again: bool,
+    words: Words,
 ) -> sqlx::Result<Vec<Answer>> {
     let mut answers = Vec::with_capacity(asks.len());
     let mut placed: Vec<Placed<'_>> = Vec::new();
     for ask in asks {
         if !matches!(ask, Ask::Append { entries, .. } if !is_fork(entries)) {
-            rows::insert(connection, &placed).await?;
+            rows::insert(connection, &placed, words).await?;
             placed.clear();
         }
         answers.push(match ask {
@@ -276,7 +299,7 @@ async fn answer_all(
                 snapshots::keep(connection, (session, *epoch), snapshot, pieces).await?;
                 Ok(None)
             }
-            Ask::Remove(session) => match rows::remove(connection, session).await? {
+            Ask::Remove(session) => match rows::remove(connection, session, words).await? {
                 true => Ok(None),
                 false if again => Ok(None),
                 false => Err(StoreError::NoSession(session.clone())),
@@ -289,7 +312,7 @@ async fn answer_all(
             }
         });
     }
-    rows::insert(connection, &placed).await?;
+    rows::insert(connection, &placed, words).await?;
     sqlx::raw_sql("COMMIT").execute(connection).await?;
     Ok(answers)
 }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use inspan_core::store::SessionId;
+use inspan_core::store::{SessionId, StoreError};
 use sqlx::{QueryBuilder, Row};
 
 pub(super) use sqlx::sqlite::{
@@ -11,7 +11,7 @@ pub(super) use sqlx::sqlite::{
 };
 
 pub(super) use super::open::Place;
-use super::{fault, sql::big};
+use super::{fault, fill, sql::big};
 use crate::words::{Query, words};
 
 /// A transaction that writes: it takes its turn at its beginning, and can't fail for that later.
@@ -33,6 +33,10 @@ pub(super) const FORGET_TEXTS: [&str; 2] = [
     "DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE session_id = $1)",
     "DELETE FROM texts WHERE session_id = $1",
 ];
+
+/// The second in which the database was made.
+pub(super) const MADE_S: &str =
+    "SELECT CAST(strftime('%s', installed_on) AS INTEGER) FROM _sqlx_migrations WHERE version = 1";
 
 /// The locks on files say who holds a session.
 pub(super) fn nobody_holds(_sql: &mut QueryBuilder<Database>) {}
@@ -67,6 +71,43 @@ pub(super) async fn keep_texts(
 /// A file does not go away while it is open.
 pub(super) fn is_lost(_error: &sqlx::Error) -> bool {
     false
+}
+
+/// Whether an error can be damage in what is made of entries.
+pub(super) fn is_damage(error: &sqlx::Error) -> bool {
+    fault::is_damage(error)
+}
+
+/// Marks that the words must be made anew.
+pub(super) async fn mark_words(connection: &mut Connection) -> sqlx::Result<()> {
+    sqlx::query(fill::MARK_WORDS).execute(connection).await.map(drop)
+}
+
+/// Forgets as much of damaged words as can be.
+pub(super) async fn forget_damaged(
+    connection: &mut Connection,
+    sql: &'static str,
+    session: &SessionId,
+) -> sqlx::Result<()> {
+    mark_words(connection).await?;
+    match sqlx::query(sql).bind(session.as_str()).execute(connection).await {
+        Err(error) if !is_damage(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What to tell when a search fails of damaged words, which are marked to be made anew.
+pub(super) async fn search_fault(place: &Place, error: &sqlx::Error) -> Option<StoreError> {
+    if !is_damage(error) {
+        return None;
+    }
+    let marked = async { mark_words(&mut place.connect_again().await?).await };
+    let when = match marked.await {
+        Ok(()) => "they are made anew when Inspan is started next: try again",
+        Err(_) => "they are made anew when Inspan is started next and may write",
+    };
+    let why = format!("the words that a search looks through are damaged: {when}");
+    Some(StoreError::Other { what: place.to_string(), why })
 }
 
 /// Whether it is no use to try the parts of a group of `count` alone.

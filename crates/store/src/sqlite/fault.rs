@@ -8,12 +8,15 @@ use crate::disk::FULL;
 
 /// The primary result codes of SQLite that mean something of their own here.
 mod code {
+    pub(super) const ERROR: i32 = 1;
     pub(super) const PERM: i32 = 3;
     pub(super) const BUSY: i32 = 5;
     pub(super) const READONLY: i32 = 8;
     pub(super) const CORRUPT: i32 = 11;
     pub(super) const FULL: i32 = 13;
     pub(super) const CANTOPEN: i32 = 14;
+    pub(super) const CONSTRAINT: i32 = 19;
+    pub(super) const MISMATCH: i32 = 20;
     pub(super) const NOTADB: i32 = 26;
     /// An extended code: the shared memory beside the database could not grow.
     pub(super) const IOERR_SHMSIZE: i32 = 4874;
@@ -42,7 +45,13 @@ pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
             why: "another process has kept it locked for too long: try again".into(),
         },
         _ => match error {
-            sqlx::Error::ColumnDecode { .. } => damaged(path, &said),
+            sqlx::Error::ColumnDecode { index, source } => StoreError::Damaged {
+                why: format!(
+                    "{index} in a row of it can't be read ({source}): `inspan verify ID` says which \
+                     entries are as they were written"
+                ),
+                what,
+            },
             sqlx::Error::PoolClosed => StoreError::Other { what, why: crate::CLOSED.into() },
             _ => StoreError::Other { what, why: said },
         },
@@ -52,6 +61,14 @@ pub(super) fn of_database(path: &Path, error: &sqlx::Error) -> StoreError {
 /// Whether the whole database is locked by another process, so that it is no use to try at once.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     extended_code(error).is_some_and(|code| code & 0xff == code::BUSY)
+}
+
+/// Whether it can be damage in the table that was asked: broken pages, a table that is gone, rows
+/// that must not be there.
+pub(super) fn is_damage(error: &sqlx::Error) -> bool {
+    extended_code(error).is_some_and(|code| {
+        [code::ERROR, code::CORRUPT, code::CONSTRAINT, code::MISMATCH].contains(&(code & 0xff))
+    })
 }
 
 /// The database at `path` was opened to be read alone.

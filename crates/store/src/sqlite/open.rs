@@ -5,6 +5,7 @@ use std::{
     fs::{self, OpenOptions},
     io,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -17,7 +18,7 @@ use sqlx::{
 
 use super::{
     fault,
-    fill::{fill, is_filled},
+    fill::{Filled, can_be_read, fill, is_filled},
     lock::Lock,
 };
 use crate::disk::{make_folder, of_file, only_for_owner};
@@ -37,6 +38,14 @@ pub(super) const MIGRATIONS: [(i64, &str, &str); 5] = [
 /// The version that this build writes.
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 
+/// Said when entries were written whose words could not be kept.
+const WORDS_DAMAGED: &str = "the words that `inspan search` looks through are damaged: nothing of \
+    the log is lost, and they are made anew when Inspan is started next";
+
+/// Said when they were made anew.
+const WORDS_MADE_ANEW: &str =
+    "the words that `inspan search` looks through were damaged, and have been made anew";
+
 /// Where a database and what belongs to it lie.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -45,6 +54,7 @@ pub(super) struct Place {
     /// The folder of lock files.
     pub(super) locks: PathBuf,
     access: Access,
+    notice: Mutex<Option<&'static str>>,
 }
 
 /// What may be done with a database.
@@ -66,7 +76,8 @@ impl Place {
         if file.is_symlink() && file.exists() {
             file = fs::canonicalize(file).map_err(said)?;
         }
-        Ok(Self { locks: beside(&file, ".locks"), access: Access::Write, file })
+        let locks = beside(&file, ".locks");
+        Ok(Self { locks, access: Access::Write, file, notice: Mutex::default() })
     }
 
     /// How a connection is opened.
@@ -89,7 +100,21 @@ impl Place {
         }
     }
 
-    /// Another connection; nothing needs one.
+    /// What a person should be told of the database, once.
+    pub(super) fn notice(&self) -> Option<&'static str> {
+        self.notice.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The words are damaged, and entries are written without them.
+    pub(super) fn say_words_are_damaged(&self) {
+        self.say(WORDS_DAMAGED);
+    }
+
+    fn say(&self, notice: &'static str) {
+        *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(notice);
+    }
+
+    /// Another connection: for what can't wait for the writer.
     pub(super) async fn connect_again(&self) -> sqlx::Result<SqliteConnection> {
         self.options().connect().await
     }
@@ -132,10 +157,11 @@ pub(super) async fn open_to_read(place: &Place) -> Option<(Place, SqliteConnecti
         if access == Access::ReadAlone && has_log {
             break;
         }
-        let place = Place { file: place.file.clone(), locks: place.locks.clone(), access };
+        let (file, locks) = (place.file.clone(), place.locks.clone());
+        let place = Place { file, locks, access, notice: Mutex::default() };
         let Ok(mut connection) = place.options().connect().await else { continue };
         let is_ours = version(&place, &mut connection).await.is_ok_and(|found| found == LATEST);
-        if is_ours && is_filled(&mut connection).await.unwrap_or(false) {
+        if is_ours && can_be_read(&mut connection).await.unwrap_or(false) {
             return Some((place, connection));
         }
     }
@@ -163,7 +189,11 @@ async fn bring_up_to_date(
         migrate(place, connection).await?;
     }
     if !is_filled(connection).await.map_err(fault)? {
-        fill(connection).await.map_err(fault)?;
+        match fill(connection).await.map_err(fault)? {
+            Filled::All => {}
+            Filled::Words => place.say(WORDS_MADE_ANEW),
+            Filled::Nothing => place.say(WORDS_DAMAGED),
+        }
     }
     Ok(())
 }

@@ -128,7 +128,10 @@ async fn a_folder_takes_over_while_the_server_is_away() {
     watched.put(bytes("during, too")).await.unwrap();
     assert_eq!(files.get(&during).await.unwrap(), Some(bytes("during")));
     assert_eq!(watched.get(&during).await.unwrap(), Some(bytes("during")));
-    assert_eq!(watched.get(&before).await.unwrap(), None);
+    // It may be where nobody can look now: it is not lost.
+    for _ in 0..2 {
+        assert!(matches!(watched.get(&before).await, Err(StoreError::Other { .. })));
+    }
     let said = notes.taken();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].starts_with(&format!("writing to s3://{}/some/where: ", place.bucket)));

@@ -172,6 +172,7 @@ pub(crate) async fn a_fork_is_read_through_its_parent<S: Archive>(store: &S) {
         started_ms: 10,
         updated_ms: 11,
         head_seq: 4,
+        head_hash: log[3].hash,
         entries: 2,
         turns: 1,
         title: String::new(),

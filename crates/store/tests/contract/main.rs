@@ -310,6 +310,7 @@ async fn the_list_says_what_each_session_did<S: Store>(store: &S) {
         turns,
         title: title.into(),
         head_seq: entries,
+        head_hash: Hash::default(),
         agent: String::new(),
         workdir: String::new(),
         standing: Standing::Open,
@@ -369,10 +370,13 @@ async fn the_list_says_what_each_session_did<S: Store>(store: &S) {
             },
         ),
     ];
-    for (name, lines, _) in &rows {
-        written(store, name, &chain(Head::default(), lines.iter().cloned())).await;
+    let mut expected = Vec::new();
+    for (name, lines, row) in rows {
+        let log = chain(Head::default(), lines);
+        written(store, name, &log).await;
+        expected.push(SessionRow { head_hash: head_of(&log).hash, ..row });
     }
-    assert_eq!(store.sessions(&SessionFilter::all(9)).await.unwrap(), rows.map(|(_, _, row)| row));
+    assert_eq!(store.sessions(&SessionFilter::all(9)).await.unwrap(), expected);
 }
 
 async fn the_list_is_ordered_and_limited<S: Store>(store: &S) {

@@ -2,7 +2,7 @@
 //! can do to a database.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ use inspan_core::{
 };
 use inspan_store::Sqlite;
 use sqlx::{
-    Column, ConnectOptions, Connection, Row, SqliteConnection,
+    AssertSqlSafe, Column, ConnectOptions, Connection, Row, SqliteConnection,
     sqlite::{SqliteConnectOptions, SqliteRow},
 };
 
@@ -260,24 +260,82 @@ async fn a_log_without_its_database_is_not_lost() {
     assert_eq!(left, [copy], "a closed database is one file");
 }
 
+/// SQLite keeps in a column whatever it is given, and a disk gives back whatever it has.
 #[tokio::test]
 async fn a_damaged_entry_does_not_take_the_others_with_it() {
+    for damage in [
+        "hash = 'x'",
+        "hash = x'00ff'",
+        "at_ms = 'noon'",
+        "version = 'one'",
+        "version = -1",
+        "kind = CAST(x'ff' AS TEXT)",
+        "body = CAST(x'7b7dff' AS TEXT)",
+        "body = 7",
+    ] {
+        let (_folder, path) = small().await;
+        let store = Sqlite::open(&path).await.unwrap();
+        let whole = store.read(&id("one"), 0, 9).await.unwrap();
+        store.close().await;
+        let mut connection = by_hand(&path).await;
+        let sql = format!("UPDATE entries SET {damage} WHERE seq = 2");
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        let store = Sqlite::open(&path).await.unwrap();
+        let log = store.read(&id("one"), 0, 9).await.unwrap();
+        assert_eq!((&log[0], &log[2], log.len()), (&whole[0], &whole[2], 3), "{damage}");
+        assert!(matches!(log[1].event, Event::Unknown(_)), "{damage}: {:?}", log[1]);
+        assert!(!log[1].follows(log[0].head()) || !log[2].follows(log[1].head()), "{damage}");
+        let claim = store.claim(&id("one")).await.unwrap();
+        store.append(&claim, log[2].head(), some(log[2].head(), 1)).await.unwrap();
+        store.close().await;
+    }
+}
+
+/// A row of a session that can't be read is shown as far as it can, and keeps no other from being
+/// seen; what is wrong with it is told by name.
+#[tokio::test]
+async fn a_damaged_session_does_not_take_the_others_with_it() {
+    let table = [
+        ("updated_ms = 'noon'", ("updated_ms", "noon", "2")),
+        ("started_ms = x'ff'", ("started_ms", "\u{fffd}", "0")),
+        ("standing = 'up'", ("standing", "up", "idle")),
+        ("head_seq = 2", ("head_seq", "2", "3")),
+        ("head_hash = 'x'", ("head_hash", "x", "HASH")),
+        ("parent_seq = 1", ("parent_seq", "1", "0")),
+    ];
+    for (damage, (column, found, expected)) in table {
+        let (_folder, path) = small().await;
+        let mut connection = by_hand(&path).await;
+        let sql = format!("UPDATE sessions SET {damage}");
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        let store = Sqlite::open(&path).await.unwrap();
+        let claim = store.create(&id("two")).await.unwrap();
+        store.append(&claim, Head::default(), some(Head::default(), 1)).await.unwrap();
+        let rows = store.sessions(&SessionFilter::all(9)).await.unwrap();
+        let names: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        assert_eq!(names, BTreeSet::from(["one", "two"]), "{damage}");
+        let log = store.read(&id("one"), 0, 9).await.unwrap();
+        let expected = expected.replace("HASH", &log[2].hash.to_string());
+        let wrong = Wrong { seq: 0, column, found: found.into(), expected };
+        assert_eq!(store.check(&id("one")).await.unwrap(), [wrong], "{damage}");
+        store.close().await;
+    }
+}
+
+/// Which blobs an entry names is kept beside it, and a sweep believes it.
+#[tokio::test]
+async fn what_entries_name_is_compared_with_what_is_kept_of_it() {
     let (_folder, path) = small().await;
+    let hash = "ab".repeat(32);
     let mut connection = by_hand(&path).await;
-    sqlx::query("UPDATE entries SET hash = 'x' WHERE seq = 3")
-        .execute(&mut connection)
-        .await
-        .unwrap();
+    let sql = format!("INSERT INTO blob_refs VALUES ('{hash}', 'one', 2)");
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
     connection.close().await.unwrap();
     let store = Sqlite::open(&path).await.unwrap();
-    assert_eq!(store.read(&id("one"), 0, 2).await.unwrap().len(), 2);
-    let error = store.read(&id("one"), 2, 1).await.unwrap_err();
-    assert_eq!(
-        said(&path, &error),
-        "FILE can't be read as a log: error occurred while decoding column hash: it is no \
-         hash: move it away together with FILE-wal and FILE-shm, if they are there, to begin a new \
-         one, or save what can be saved with `sqlite3 FILE .recover`"
-    );
+    let wrong = Wrong { seq: 2, column: "blob_refs", found: hash, expected: "nothing".to_owned() };
+    assert_eq!(store.check(&id("one")).await.unwrap(), [wrong]);
     store.close().await;
 }
 

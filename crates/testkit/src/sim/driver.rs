@@ -171,11 +171,12 @@ impl<'a> Driver<'a> {
         self.now_ms += self.rng.i64(0..100_000);
         self.persons = some_asking(&mut self.rng);
         // Some logs go on as a fork, which knows nothing of what was open.
-        if self.rng.u8(..16) == 0 && self.state.started.is_some() {
+        let started = self.state.started.as_ref().map(|started| started.session.clone());
+        if let (Some(parent), 0) = (started, self.rng.u8(..16)) {
             let child = SessionId::try_from("simulated-fork".to_owned())?;
             // The first entries of a fork are one append: all of them are there, or none.
             let dies_at = self.dies_at.take();
-            for event in fork(&self.state, child, "0.1.0", self.now_ms) {
+            for event in fork(&self.state, parent, child, "0.1.0", self.now_ms) {
                 self.append(event).or_else(|over| self.reopen(over))?;
             }
             self.durable = self.log.len();
