@@ -43,26 +43,26 @@ async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
         let Offer { tools, asks, notices } =
             home.mcp.offer(std::slice::from_ref(server), None).await?;
         if args.json {
-            out.answer(&out.masked(&line(&json!({
+            out.json(&line(&json!({
                 "server": server.name,
                 "at": place(server),
                 "tools": tools.iter().map(in_json).collect::<Vec<_>>(),
                 "notices": notices,
-            }))));
+            })))?;
             continue;
         }
         let head = styled(BOLD, &out.shown(&server.name));
-        out.answer(&format!("{head}  {}\n", styled(DIM, &out.line(&place(server), 80))));
+        out.answer(&format!("{head}  {}\n", styled(DIM, &out.line(&place(server), 80))))?;
         for tool in &tools {
             let spec = tool.spec();
             let effects: Vec<&str> = spec.effects.names().collect();
             let effects = if effects.is_empty() { "none".to_owned() } else { effects.join(", ") };
             let asks = if asks.contains_key(&spec.name) { "; asks" } else { "" };
             let about = format!("{effects}; {}{asks}", spec.repeat.as_str());
-            out.answer(&format!("  {:40}  {}\n", out.shown(&spec.name), styled(DIM, &about)));
+            out.answer(&format!("  {:40}  {}\n", out.shown(&spec.name), styled(DIM, &about)))?;
         }
         for notice in &notices {
-            out.answer(&format!("  {} {}\n", styled(NOTE, "!"), out.shown(notice)));
+            out.answer(&format!("  {} {}\n", styled(NOTE, "!"), out.shown(notice)))?;
         }
     }
     // Two servers may be right each by itself.
@@ -106,14 +106,14 @@ async fn doctor(home: &Home, name: Option<&str>, args: &McpArgs) -> Result<u8, F
     let is_bad = reports.iter().any(|report| report.grade == Grade::Bad);
     for report in reports {
         match args.json {
-            true => out.answer(&out.masked(&line(&report_in_json(&report)))),
-            false => tell(&report, &out),
+            true => out.json(&line(&report_in_json(&report)))?,
+            false => tell(&report, &out)?,
         }
     }
     Ok(u8::from(is_bad))
 }
 
-fn tell(report: &Report, out: &Out) {
+fn tell(report: &Report, out: &Out) -> Result<(), Failure> {
     let style = match report.grade {
         Grade::Good => GOOD,
         Grade::Fair => NOTE,
@@ -122,7 +122,7 @@ fn tell(report: &Report, out: &Out) {
     let grade = styled(style, report.grade.as_str());
     let name = styled(BOLD, &out.shown(&report.name));
     match report.grade {
-        Grade::Bad => out.answer(&format!("{name}  {grade}\n")),
+        Grade::Bad => out.answer(&format!("{name}  {grade}\n"))?,
         Grade::Good | Grade::Fair => out.answer(&format!(
             "{name}  {grade}  {}, revision {}, ready in {} ms, {} tools, about {} tokens \
              a request\n",
@@ -131,11 +131,12 @@ fn tell(report: &Report, out: &Out) {
             grouped(report.start_ms),
             report.tools.len(),
             grouped(report.tokens),
-        )),
+        ))?,
     }
     for fault in &report.faults {
-        out.answer(&format!("  {} {}\n", styled(style, "!"), out.shown(fault)));
+        out.answer(&format!("  {} {}\n", styled(style, "!"), out.shown(fault)))?;
     }
+    Ok(())
 }
 
 fn report_in_json(report: &Report) -> serde_json::Value {
