@@ -228,6 +228,9 @@ pub fn waits_for_job(call: &ToolCall, job: &str) -> String {
     format!("{} ({}) waits for its job {job}", call.name, call.id)
 }
 
+/// Why a picture can't be shown whose store is away.
+pub const IMAGE_AWAY: &str = "it can't be reached now";
+
 /// Stands for a picture that can't be sent.
 pub fn image_unfit(why: &str) -> String {
     format!("[image can't be shown: {why}]")

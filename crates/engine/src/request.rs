@@ -15,7 +15,7 @@ use inspan_core::{
     prompt::{Message, Segment, UserMessage, project_after},
     provider::{Images, Provider, Request},
     repair::Repairs,
-    store::Blobs,
+    store::{Blobs, StoreError},
     words,
 };
 
@@ -139,7 +139,12 @@ async fn sent(
     if let (Some(_), Ok(Some(smaller))) = (fit, blobs.get_derived(hash, &name).await) {
         return Some(Ok(smaller));
     }
-    let whole = blobs.get(hash).await.ok()??;
+    let whole = match blobs.get(hash).await {
+        Ok(whole) => whole?,
+        Err(StoreError::BlobDamaged { .. }) => return None,
+        // It may only be away.
+        Err(_) => return Some(Err(words::IMAGE_AWAY.to_owned())),
+    };
     let Some(fit) = fit else { return Some(Ok(whole)) };
     let (fit, looked_at, limits) = (Arc::clone(fit), Arc::clone(&whole), *limits);
     // Code of others: what breaks down in it is one picture, not the session.

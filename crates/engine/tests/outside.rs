@@ -248,8 +248,8 @@ async fn a_fallback_answers_when_the_server_fails_for_good() {
 /// A count that can't be would spend all that the session may spend.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_counts_anything_is_not_believed() {
-    let answers =
-        [Answer::text("Hi.").counts(6_000_000, 5), Answer::text("Still here.").counts(20, 3)];
+    let answer = |input, text| Answer::new().counts(input, 5).says(text).ends(ReplyStop::End);
+    let answers = [answer(6_000_000, "Hi."), answer(20, "Still here.")];
     let world = World::new(answers);
     let (session, ended) = world.start().await;
     for prompt in ["Hello", "And now?"] {

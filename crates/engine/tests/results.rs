@@ -14,7 +14,7 @@ use inspan_core::{
     gate::BoxFuture,
     hash::Hash,
     mask::Mask,
-    message::{BlobRef, CallId, How, ToolResult},
+    message::{BlobRef, CallId, Content, How, ImageRef, Labels, ToolResult},
     store::StoreError,
     tool::{Invocation, Tool, ToolError, ToolSpec},
 };
@@ -45,11 +45,12 @@ impl Tool for Gives {
     }
 }
 
-/// A place that is full, or forgets what it was given.
+/// A place that is full, forgets what it was given, or is away later.
 #[derive(Clone, Copy)]
 enum Bad {
     Full,
     Forgets,
+    Away,
 }
 
 impl Blobs for Bad {
@@ -60,12 +61,16 @@ impl Blobs for Bad {
         };
         Box::pin(std::future::ready(match self {
             Self::Full => Err(full()),
-            Self::Forgets => Ok(Hash::of_bytes(&bytes)),
+            Self::Forgets | Self::Away => Ok(Hash::of_bytes(&bytes)),
         }))
     }
 
     fn get(&self, _: &Hash) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
-        Box::pin(std::future::ready(Ok(None)))
+        let away = || StoreError::Other { what: "s3://b".to_owned(), why: "no answer".to_owned() };
+        Box::pin(std::future::ready(match self {
+            Self::Full | Self::Forgets => Ok(None),
+            Self::Away => Err(away()),
+        }))
     }
 
     fn old(&self, _: &Hash, _: i64, _: usize) -> BoxFuture<'static, Result<Vec<Hash>, StoreError>> {
@@ -179,6 +184,34 @@ async fn what_can_not_be_kept_or_found_is_said() {
                 .to_owned()
         )
     );
+}
+
+/// What is away is not lost: nothing has to be done again for it.
+#[tokio::test]
+async fn what_is_only_away_is_said() {
+    let world = world(Arc::new(Bad::Away), &[json!({"call": "call_5_0"})]);
+    let results = finished(&world).await;
+    assert_eq!(
+        (results[1].how, results[1].result.to_text()),
+        (
+            How::Failed,
+            "Failed: the rest of the result of call_5_0 can't be reached now: s3://b: no answer; try \
+             again later"
+                .to_owned()
+        )
+    );
+
+    let mut world = World::new([Answer::text("I see nothing.")]);
+    world.setup.blobs = Some(Arc::new(Bad::Away));
+    let (session, ended) = world.start().await;
+    let (hash, media_type) = (Hash([7; 32]), "image/png".to_owned());
+    let picture = Content::Image(ImageRef { hash, media_type, size_bytes: 1 });
+    assert!(session.submit(Command::Prompt(vec![picture], Labels::default())).await);
+    until_stop(&session).await;
+    drop(session);
+    ended.await.unwrap().unwrap();
+    let told = "user: \"[image can't be shown: it can't be reached now]\"";
+    assert_eq!(world.model.requests(), [[told]]);
 }
 
 #[tokio::test]
