@@ -205,20 +205,16 @@ fn long_past(table: &mut Table) -> Result<(), Box<dyn Error>> {
     table.figure("different requests in all openings", bodies.len() as f64, Some(1.0));
     let bytes = requests.first().map_or(0, |first| first.bytes) as f64;
     table.figure("bytes of the request, MB", bytes / MB, None);
-    let most = |runs: &[Run]| {
+    let most = |runs: &[Run], of: fn(&Seen) -> u64| {
         let seen = runs.iter().filter_map(|run| run.seen.first().copied().flatten());
-        seen.map(|seen| seen.resident_most).max().unwrap_or(0) as f64
+        seen.map(|seen| of(&seen)).max().unwrap_or(0) as f64
     };
-    table.figure(
-        "the most memory with a snapshot, by bytes of the request",
-        most(kept) / bytes,
-        Some(3.0),
-    );
-    table.figure(
-        "the most memory without, by bytes of the request",
-        most(folded) / bytes,
-        Some(3.0),
-    );
+    for (runs, name) in [(kept, "with a snapshot"), (folded, "without")] {
+        let all = most(runs, |seen| seen.resident_most) / bytes;
+        table.figure(&format!("the most memory {name}, by bytes of the request"), all, Some(3.0));
+        let own = most(runs, |seen| seen.own) / bytes;
+        table.figure("  without the pages of the program's file", own, None);
+    }
     table.figure("all of the home without a snapshot, MB", long::bytes(&past)? as f64 / MB, None);
     let blobs = long::bytes(&past.join("sessions.db.blobs"))? as f64;
     table.figure("  of it blobs, MB", blobs / MB, None);

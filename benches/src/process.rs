@@ -9,6 +9,9 @@ pub(crate) struct Seen {
     pub(crate) resident: u64,
     /// The most resident memory so far, in bytes.
     pub(crate) resident_most: u64,
+    /// The part of `resident` that is its own: without the pages of its program, which are those of
+    /// a file.
+    pub(crate) own: u64,
     /// Time that its threads have been on a processor.
     pub(crate) busy: Duration,
 }
@@ -20,7 +23,12 @@ pub(crate) fn look(id: u32) -> Option<Seen> {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
     };
-    Some(Seen { resident: field("VmRSS:")?, resident_most: field("VmHWM:")?, busy: busy(id)? })
+    Some(Seen {
+        resident: field("VmRSS:")?,
+        resident_most: field("VmHWM:")?,
+        own: field("RssAnon:")?,
+        busy: busy(id)?,
+    })
 }
 
 /// The sum over its threads: each tells how many nanoseconds it ran.
