@@ -12,7 +12,7 @@ use crate::{
     event::ModelFailed,
     hash::Hash,
     message::{Content, Reply, ReplyPart, ToolResult},
-    pictures::too_many,
+    pictures::{pictures_of, too_many},
     prompt::{CallResult, Message, UserMessage, open_message},
     provider::{ErrorClass, Refused},
     state::{Context, State, part_size, size_of},
@@ -238,6 +238,11 @@ fn shrunk(text: &str, bytes_max: usize) -> String {
 pub fn pictures_within(state: &State, count_max: u32) -> Option<Repair> {
     let open = open_message(state);
     let messages = state.messages.iter().map(|message| &**message).chain(open.as_ref());
+    // This is asked before each request, and most sessions have few pictures or none.
+    let all: usize = messages.clone().map(|message| pictures_of(message).count()).sum();
+    if all <= count_max as usize {
+        return None;
+    }
     let shown = messages.enumerate().map(|(at, message)| state.repairs.message(at, message));
     let shown: Vec<Cow<'_, Message>> = shown.collect();
     let images = too_many(shown.iter().map(|message| &**message), count_max);
