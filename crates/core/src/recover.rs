@@ -134,7 +134,7 @@ pub fn recover(state: &State, now_ms: i64) -> Vec<Event> {
             ModelFailed {
                 class: ErrorClass::Interrupted,
                 message: "the process ended in the middle of this model call".to_owned(),
-                retry_at_ms: (started.attempt < INTERRUPTED_ATTEMPTS_MAX).then_some(now_ms),
+                retry_at_ms: (turn.interruptions + 1 < INTERRUPTED_ATTEMPTS_MAX).then_some(now_ms),
                 refused: None,
                 usage,
                 cost_nano_usd: price.map(|price| price.of(&usage)),

@@ -19,7 +19,7 @@ use crate::{
     gate::{Choice, Verdict},
     message::{CallId, Content, How, Reply, ReplyPart, ReplyStop, ToolCall, ToolResult, Usage},
     prompt::{CallResult, Message, UserMessage},
-    provider::Refused,
+    provider::{ErrorClass, Refused},
     repair::Repairs,
     tool::ToolSpec,
     turn::{CallStatus, OpenCall, Phase, Turn, signature},
@@ -352,6 +352,7 @@ impl State {
         self.on_turn(|turn| {
             turn.cut_in_call = cut_in_call;
             turn.failures = 0;
+            turn.interruptions = 0;
             turn.repairs = 0;
             turn.cut_prompt = cut_prompt;
             turn.cuts = if is_cut { turn.cuts + 1 } else { 0 };
@@ -458,6 +459,7 @@ impl State {
         }
         self.on_turn(|turn| {
             turn.failures += u32::from(failed.class.is_passing());
+            turn.interruptions += u32::from(failed.class == ErrorClass::Interrupted);
             turn.phase = Phase::Failed { failed: failed.clone(), at_ms };
         });
     }

@@ -32,6 +32,8 @@ pub struct Turn {
     pub output_tokens_max: u32,
     /// Failures of model calls in a row.
     pub failures: u32,
+    /// Model calls since the last reply whose process ended in the middle of them.
+    pub interruptions: u32,
     /// Repairs of the projection since the last reply.
     pub repairs: u32,
     /// The model that answers: 0 for the session's own, else the fallback of this number, from 1.
@@ -68,6 +70,7 @@ impl Turn {
             attempt: 0,
             output_tokens_max: 0,
             failures: 0,
+            interruptions: 0,
             repairs: 0,
             fallback: 0,
             cut_prompt: None,

@@ -145,18 +145,29 @@ pub async fn import(
     store: &dyn Store,
     clock: &dyn Clock,
     session: SessionId,
-    entries: Vec<Entry>,
+    mut entries: Vec<Entry>,
 ) -> Result<(), StoreError> {
-    let state = State::fold(&entries);
+    let mut state = State::fold(&entries);
     let claim = store.create(&session).await?;
-    store.append(&claim, Head::default(), entries.into()).await?;
     let is_open = state.turn.is_some() || state.parked.is_some() || !state.allowed.is_empty();
-    if !is_open {
-        return Ok(());
+    if is_open {
+        let inspan = env!("CARGO_PKG_VERSION");
+        let events = recover::fork(&state, session.clone(), session, inspan, clock.now_ms());
+        entries.extend(next(&mut state, clock, events));
     }
-    let inspan = env!("CARGO_PKG_VERSION");
-    let events = recover::fork(&state, session.clone(), session, inspan, clock.now_ms());
-    append(store, clock, &claim, state, events).await
+    // In one append: what is open elsewhere is at no moment open here.
+    store.append(&claim, Head::default(), entries.into()).await
+}
+
+/// The entries that say `events` next.
+fn next(state: &mut State, clock: &dyn Clock, events: Vec<Event>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for event in events {
+        let entry = state.entry(clock.now_ms(), event);
+        state.apply(&entry);
+        entries.push(entry);
+    }
+    entries
 }
 
 async fn append(
@@ -167,12 +178,7 @@ async fn append(
     events: Vec<Event>,
 ) -> Result<(), StoreError> {
     let after = state.head;
-    let mut entries = Vec::new();
-    for event in events {
-        let entry = state.entry(clock.now_ms(), event);
-        state.apply(&entry);
-        entries.push(entry);
-    }
+    let entries = next(&mut state, clock, events);
     store.append(claim, after, entries.into()).await
 }
 

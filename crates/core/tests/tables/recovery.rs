@@ -4,6 +4,7 @@ use inspan_core::{
     budget::Limit,
     event::{CancelRequested, LimitNeared},
     message::{How, ToolResult},
+    provider::Refused,
     tool::Probed,
 };
 
@@ -323,4 +324,17 @@ fn a_model_call_that_ends_its_process_each_time_is_given_up() {
     assert_eq!(asked, 5);
     let end = "end failed \"the process ended in the middle of this model call\"\nidle\n";
     assert!(log.story.ends_with(end), "{}", log.story);
+}
+
+/// Only ends of its process count: failures and repairs are attempts, too, and have limits of their own.
+#[test]
+fn an_interruption_after_other_attempts_is_the_first() {
+    let mut log = Log::new();
+    log.prompt("Go.");
+    for name in ["list", "look", "pay", "post", "rm"] {
+        log.refused(Some(Refused::Tool { name: name.to_owned() }));
+    }
+    log.dies();
+    log.replied(&[text("Gone.")]);
+    assert!(log.story.ends_with("> replied End: \"Gone.\"\nend end \"\"\nidle\n"), "{}", log.story);
 }
