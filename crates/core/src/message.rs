@@ -283,22 +283,30 @@ pub struct Reply {
 impl Reply {
     /// The text of the reply, its parts joined.
     pub fn text(&self) -> String {
-        let mut all = String::new();
-        for part in &self.parts {
-            if let ReplyPart::Text { text } = part {
-                all.push_str(text);
-            }
-        }
-        all
+        text_of(&self.parts)
     }
 
     /// The whole calls of the reply, in order; half calls are left out.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
-        self.parts.iter().filter_map(|part| match part {
-            ReplyPart::Call(call) if call.complete => Some(call),
-            _ => None,
-        })
+        calls_of(&self.parts)
     }
+}
+
+/// The text among `parts`, joined.
+pub(crate) fn text_of(parts: &[ReplyPart]) -> String {
+    let text = |part| match part {
+        &ReplyPart::Text { ref text } => Some(text.as_str()),
+        _ => None,
+    };
+    parts.iter().filter_map(text).collect()
+}
+
+/// The whole calls among `parts`.
+pub(crate) fn calls_of(parts: &[ReplyPart]) -> impl Iterator<Item = &ToolCall> {
+    parts.iter().filter_map(|part| match part {
+        ReplyPart::Call(call) if call.complete => Some(call),
+        _ => None,
+    })
 }
 
 /// Whether an operation is over.

@@ -5,7 +5,9 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    message::{CallId, Content, How, Reply, ReplyPart, ToolResult},
+    message::{
+        CallId, Content, How, ReplyPart, ReplyStop, ToolCall, ToolResult, calls_of, text_of,
+    },
     state::{State, result_of},
     tool::ToolSpec,
     words,
@@ -29,7 +31,7 @@ pub enum Message {
     /// notes. Never empty.
     User(UserMessage),
     /// A reply that can be sent: whole calls only, no empty text, never empty.
-    Assistant(Reply),
+    Assistant(Said),
 }
 
 impl Message {
@@ -41,7 +43,7 @@ impl Message {
                 user.results.shrink_to_fit();
                 user.results.iter_mut().for_each(|one| one.result.content.shrink_to_fit());
             }
-            Self::Assistant(reply) => reply.parts.shrink_to_fit(),
+            Self::Assistant(said) => said.parts.shrink_to_fit(),
         }
         self
     }
@@ -60,6 +62,30 @@ impl UserMessage {
     /// Stands where a log has no prompt before its first request or reply.
     pub(crate) fn no_prompt() -> Self {
         Self { results: Vec::new(), content: vec![Content::text(words::NO_PROMPT)] }
+    }
+}
+
+/// What a model said, as it is read again. What it cost, and what the provider called it, stands in
+/// the log alone: a long session holds many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// Its parts, in order.
+    pub parts: Vec<ReplyPart>,
+    /// Why the model stopped.
+    pub stop: ReplyStop,
+    /// Who made it: see [`crate::message::Reply::issuer`].
+    pub issuer: Arc<str>,
+}
+
+impl Said {
+    /// Its text, the parts joined.
+    pub fn text(&self) -> String {
+        text_of(&self.parts)
+    }
+
+    /// Its calls, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        calls_of(&self.parts)
     }
 }
 
@@ -139,11 +165,11 @@ pub(crate) fn open_message(state: &State) -> Option<Message> {
 pub fn for_issuer<'a>(message: &'a Message, issuer: &str) -> Cow<'a, Message> {
     let is_reasoning = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_));
     match message {
-        Message::Assistant(reply)
-            if reply.issuer != issuer && reply.parts.iter().any(is_reasoning) =>
+        Message::Assistant(said)
+            if *said.issuer != *issuer && said.parts.iter().any(is_reasoning) =>
         {
-            let parts = reply.parts.iter().filter(|part| !is_reasoning(part)).cloned().collect();
-            Cow::Owned(Message::Assistant(Reply { parts, ..reply.clone() }))
+            let parts = said.parts.iter().filter(|part| !is_reasoning(part)).cloned().collect();
+            Cow::Owned(Message::Assistant(Said { parts, ..said.clone() }))
         }
         message => Cow::Borrowed(message),
     }

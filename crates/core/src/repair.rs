@@ -11,9 +11,9 @@ use crate::{
     budget::{REPAIRS_MAX, SHRINK_TEXT_BYTES, tokens_estimate},
     event::ModelFailed,
     hash::Hash,
-    message::{Content, Reply, ReplyPart, ToolResult},
+    message::{Content, ReplyPart, ToolResult},
     pictures::{pictures_of, too_many},
-    prompt::{CallResult, Message, UserMessage, open_message},
+    prompt::{CallResult, Message, Said, UserMessage, open_message},
     provider::{ErrorClass, Refused},
     state::{Context, State, part_size, size_of},
     tool::ToolSpec,
@@ -122,7 +122,7 @@ impl Repairs {
         match message {
             _ if one.changes_nothing() => Cow::Borrowed(message),
             Message::User(user) => Cow::Owned(Message::User(one.user(user))),
-            Message::Assistant(reply) => Cow::Owned(Message::Assistant(one.reply(reply))),
+            Message::Assistant(said) => Cow::Owned(Message::Assistant(one.said(said))),
         }
     }
 }
@@ -191,8 +191,8 @@ impl One<'_> {
     }
 
     /// Never empty: where all of a reply was reasoning, a text stands for it.
-    fn reply(&self, reply: &Reply) -> Reply {
-        let mut parts: Vec<ReplyPart> = reply
+    fn said(&self, said: &Said) -> Said {
+        let mut parts: Vec<ReplyPart> = said
             .parts
             .iter()
             .filter_map(|part| match part {
@@ -217,7 +217,7 @@ impl One<'_> {
         if parts.is_empty() {
             parts.push(ReplyPart::Text { text: words::NO_TEXT.to_owned() });
         }
-        Reply { parts, ..reply.clone() }
+        Said { parts, ..said.clone() }
     }
 }
 
@@ -237,12 +237,12 @@ fn shrunk(text: &str, bytes_max: usize) -> String {
 /// rule is that of [`too_many`]. `None` when it holds no more.
 pub fn pictures_within(state: &State, count_max: u32) -> Option<Repair> {
     let open = open_message(state);
-    let messages = state.messages.iter().map(|message| &**message).chain(open.as_ref());
     // This is asked before each request, and most sessions have few pictures or none.
-    let all: usize = messages.clone().map(|message| pictures_of(message).count()).sum();
-    if all <= count_max as usize {
+    let open_count = open.as_ref().map_or(0, |message| pictures_of(message).count());
+    if state.pictures + open_count <= count_max as usize {
         return None;
     }
+    let messages = state.messages.iter().map(|message| &**message).chain(open.as_ref());
     let shown = messages.enumerate().map(|(at, message)| state.repairs.message(at, message));
     let shown: Vec<Cow<'_, Message>> = shown.collect();
     let images = too_many(shown.iter().map(|message| &**message), count_max);

@@ -16,7 +16,7 @@ use crate::{event::Head, prompt::Message, state::State};
 
 /// The version of the fold. It grows with every change after which a log may fold to another state,
 /// or a state has another form; older snapshots are then left aside.
-pub const FOLD_VERSION: u32 = 2;
+pub const FOLD_VERSION: u32 = 3;
 
 /// Bytes from which on messages are a piece, where a store keeps them.
 pub const PIECE_BYTES: usize = 64 << 10;
@@ -84,6 +84,8 @@ impl Reading {
         let Rest { pieces, mut state }: Rest =
             (version == FOLD_VERSION).then(|| serde_json::from_slice(rest).ok())??;
         let last = mem::take(&mut state.messages);
+        // They are counted as they come back.
+        state.pictures = 0;
         (state.head == head).then_some(Self { state, last, pieces, read: Pieces::default() })
     }
 
@@ -99,7 +101,7 @@ impl Reading {
             return None;
         }
         for message in piece.into_iter::<Message>() {
-            self.state.messages.push(Arc::new(message.ok()?.packed()));
+            self.state.add_message(message.ok()?);
         }
         self.read = Pieces { count: self.read.count + 1, messages: self.state.messages.len() };
         Some(())
@@ -107,7 +109,9 @@ impl Reading {
 
     /// The state; `None` when a piece is missing.
     pub fn finish(mut self) -> Option<(State, Pieces)> {
-        self.state.messages.append(&mut self.last);
+        for message in mem::take(&mut self.last) {
+            self.state.add_message(Arc::unwrap_or_clone(message));
+        }
         (self.read == self.pieces).then_some((self.state, self.pieces))
     }
 }

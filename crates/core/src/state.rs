@@ -18,7 +18,8 @@ use crate::{
     },
     gate::{Choice, Verdict},
     message::{CallId, Content, How, Reply, ReplyPart, ReplyStop, ToolCall, ToolResult, Usage},
-    prompt::{CallResult, Message, UserMessage},
+    pictures::pictures_of,
+    prompt::{CallResult, Message, Said, UserMessage},
     provider::{ErrorClass, Refused},
     repair::Repairs,
     tool::ToolSpec,
@@ -44,6 +45,8 @@ pub struct State {
     pub config: Option<Arc<SessionConfigured>>,
     /// The messages that were part of a request, and the replies: they never change.
     pub messages: Vec<Arc<Message>>,
+    /// The number of pictures in them.
+    pub pictures: usize,
     /// The whole calls of the last reply, until the next request carries their results.
     pub calls: Vec<OpenCall>,
     /// Prompts and notes that no request has carried yet.
@@ -323,7 +326,7 @@ impl State {
         let content = std::mem::take(&mut self.content);
         let message = UserMessage { results, content };
         if message != UserMessage::default() {
-            self.messages.push(Arc::new(Message::User(message).packed()));
+            self.add_message(Message::User(message));
         }
         self.begin_messages();
     }
@@ -395,14 +398,22 @@ impl State {
                 status: CallStatus::New,
             })
             .collect();
-        // What it cost and what it was called stands in the log, and in no request.
-        let sent = Reply {
-            usage: Usage::default(),
-            model: String::new(),
-            provider_id: String::new(),
-            ..sendable(reply)
-        };
-        self.messages.push(Arc::new(Message::Assistant(sent).packed()));
+        self.add_message(Message::Assistant(sendable(reply)));
+    }
+
+    /// Puts a message to those that never change.
+    pub(crate) fn add_message(&mut self, mut message: Message) {
+        if let Message::Assistant(said) = &mut message {
+            let before = self.messages.iter().rev().find_map(|message| match &**message {
+                Message::Assistant(before) => Some(&before.issuer),
+                Message::User(_) => None,
+            });
+            if let Some(same) = before.filter(|before| **before == said.issuer) {
+                said.issuer = Arc::clone(same);
+            }
+        }
+        self.pictures += pictures_of(&message).count();
+        self.messages.push(Arc::new(message.packed()));
     }
 
     /// What was sent and what was read of it, in tokens, where a server reads less and does not say
@@ -652,7 +663,7 @@ fn calls_mut(reply: &mut Reply) -> impl Iterator<Item = &mut ToolCall> {
 /// The reply as it can be sent back: whole calls whose names every provider takes, no blank text,
 /// no unsigned reasoning of a cut reply, never empty, and not ending in reasoning, which providers
 /// refuse.
-pub fn sendable(mut reply: Reply) -> Reply {
+pub fn sendable(mut reply: Reply) -> Said {
     let is_cut = reply.stop.is_cut();
     reply.parts.retain(|part| match part {
         ReplyPart::Text { text } => !text.trim().is_empty(),
@@ -664,5 +675,5 @@ pub fn sendable(mut reply: Reply) -> Reply {
         let text = if is_cut { words::REPLY_CUT } else { words::NO_TEXT };
         reply.parts.push(ReplyPart::Text { text: text.to_owned() });
     }
-    reply
+    Said { parts: reply.parts, stop: reply.stop, issuer: reply.issuer.into() }
 }

@@ -127,7 +127,7 @@ pub(crate) fn text_of(content: &[Content]) -> String {
 /// What the model was asked, in the lines in which a replay is asked.
 fn plain_request(state: &State) -> String {
     let issuer = state.messages.iter().rev().find_map(|message| match &**message {
-        inspan_core::prompt::Message::Assistant(reply) => Some(reply.issuer.clone()),
+        inspan_core::prompt::Message::Assistant(reply) => Some(reply.issuer.to_string()),
         inspan_core::prompt::Message::User(_) => None,
     });
     let projection = project(state, issuer.as_deref().unwrap_or_default());

@@ -5,7 +5,8 @@ use std::{mem, sync::Arc};
 use bytes::Bytes;
 use serde_json::Value;
 
-/// Bytes of a body that are put together at once; a shorter one is one piece.
+/// Bytes of a body that are put together at once, but for a part that is longer; a shorter body is
+/// one piece.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// What closes a body: its list of messages is last.
@@ -48,19 +49,17 @@ impl Body {
     /// All of it, its list closed, in pieces.
     pub(crate) fn into_pieces(self) -> impl Iterator<Item = Bytes> + Send + 'static {
         let Self { head: mut piece, parts } = self;
-        let (mut parts, mut comma, mut is_over) = (parts.into_iter(), false, false);
+        let (mut parts, mut comma, mut is_over) = (parts.into_iter().peekable(), false, false);
         std::iter::from_fn(move || {
-            while piece.len() < PIECE_BYTES && !is_over {
-                match parts.next() {
-                    Some(part) => {
-                        piece.extend(mem::replace(&mut comma, true).then_some(b','));
-                        piece.extend_from_slice(&part);
-                    }
-                    None => {
-                        piece.extend_from_slice(END);
-                        is_over = true;
-                    }
-                }
+            let fits = |piece: &[u8], part: &[u8]| {
+                piece.is_empty() || piece.len() + part.len() < PIECE_BYTES
+            };
+            while let Some(part) = parts.next_if(|part| fits(&piece, part)) {
+                piece.extend(mem::replace(&mut comma, true).then_some(b','));
+                piece.extend_from_slice(&part);
+            }
+            if parts.peek().is_none() && !mem::replace(&mut is_over, true) {
+                piece.extend_from_slice(END);
             }
             let piece = mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES));
             (!piece.is_empty()).then(|| piece.into())
@@ -108,7 +107,7 @@ mod tests {
         let body = body(&[&*long; 10]);
         let pieces: Vec<Bytes> = body.clone().into_pieces().collect();
         let expected = format!("{{\"messages\":[{}]}}", [&*long; 10].join(","));
-        assert_eq!((pieces.len(), pieces.concat()), (4, expected.clone().into_bytes()));
+        assert_eq!((pieces.len(), pieces.concat()), (5, expected.clone().into_bytes()));
         assert_eq!((body.len(), body.whole()), (expected.len(), expected.into()));
     }
 }

@@ -7,6 +7,7 @@ use inspan_core::{
     message::{CallId, Content, How, ReplyPart, ReplyStop, ToolResult},
     prompt::{CallResult, Message, Segment, UserMessage},
     provider::{ErrorClass, ModelError, ModelEvent, NoImages, Provider, ReplyBuilder, Request},
+    state::sendable,
     tool::ToolSpec,
 };
 use inspan_providers::{KeySource, Quirks, Raw, RawPiece, Server, Timeouts, Wire, connect};
@@ -89,7 +90,7 @@ async fn rounds(provider: &dyn Provider) -> Vec<Message> {
                 result: ToolResult::text(call.arguments.clone()),
             })
             .collect();
-        messages.push(Message::Assistant(reply));
+        messages.push(Message::Assistant(sendable(reply)));
         if results.is_empty() {
             return messages;
         }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use inspan_core::{
-    message::{CallId, Content, Reply, ReplyPart},
-    prompt::{Message, UserMessage},
+    message::{CallId, Content, ReplyPart},
+    prompt::{Message, Said, UserMessage},
     tool::ToolSpec,
 };
 
@@ -91,7 +91,7 @@ impl Rules {
         user.content.iter().try_for_each(not_blank)
     }
 
-    fn check_reply(&self, reply: &Reply, issuer: &str) -> Result<(), String> {
+    fn check_reply(&self, reply: &Said, issuer: &str) -> Result<(), String> {
         if self.messages == 0 {
             return Err("the first message is not the user's".to_owned());
         }
@@ -103,7 +103,7 @@ impl Rules {
                 ReplyPart::Text { text } if text.trim().is_empty() => {
                     return Err("a blank text".to_owned());
                 }
-                ReplyPart::Reasoning(_) if reply.issuer != issuer => {
+                ReplyPart::Reasoning(_) if *reply.issuer != *issuer => {
                     return Err(format!("reasoning of {} goes to {issuer}", reply.issuer));
                 }
                 ReplyPart::Reasoning(reasoning) if reply.stop.is_cut() && !reasoning.signed => {

@@ -3,9 +3,9 @@
 use std::{borrow::Cow, sync::Arc};
 
 use inspan_core::{
-    message::{Content, How, ImageRef, Reply, ReplyPart, ToolCall},
+    message::{Content, How, ImageRef, ReplyPart, ToolCall},
     pictures::PictureLimits,
-    prompt::{CallResult, Message, Segment, UserMessage},
+    prompt::{CallResult, Message, Said, Segment, UserMessage},
     provider::Images,
     tool::ToolSpec,
 };
@@ -27,17 +27,17 @@ pub(super) fn segment(segment: Segment<'_>, images: &dyn Images, quirks: &Quirks
         Segment::System(_) => String::new(),
         Segment::Message(Message::User(user)) => {
             let content = user_blocks(user, images, quirks.pictures);
-            json(&Said { role: "user", content })
+            json(&Sent { role: "user", content })
         }
         Segment::Message(Message::Assistant(reply)) => {
-            json(&Said { role: "assistant", content: reply_blocks(reply) })
+            json(&Sent { role: "assistant", content: reply_blocks(reply) })
         }
     }
 }
 
 /// A message. It borrows its text, so that a long one is copied once, to where it is sent from.
 #[derive(Serialize)]
-struct Said<'a> {
+struct Sent<'a> {
     role: &'static str,
     content: Vec<Block<'a>>,
 }
@@ -137,7 +137,7 @@ fn image_block<'a>(image: &'a ImageRef, images: &dyn Images, pictures: PictureLi
     }
 }
 
-fn reply_blocks<'a>(reply: &'a Reply) -> Vec<Block<'a>> {
+fn reply_blocks<'a>(reply: &'a Said) -> Vec<Block<'a>> {
     let block = |part: &'a ReplyPart| match part {
         ReplyPart::Text { text } => Some(Block::text(text)),
         // The API takes no reasoning that it has not signed; what is no JSON was not its own.

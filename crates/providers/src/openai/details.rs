@@ -1,7 +1,10 @@
 //! Reasoning as OpenRouter writes it: `reasoning_details`, a list of blocks that must come back as
 //! they were, though they come in pieces.
 
-use inspan_core::message::{Reasoning, Reply, ReplyPart};
+use inspan_core::{
+    message::{Reasoning, ReplyPart},
+    prompt::Said,
+};
 use serde_json::{Map, Value};
 
 use crate::quirks::CallIds;
@@ -36,7 +39,7 @@ impl Details {
 
 /// The blocks of a reply as they are sent: `None` where it has none. A block that names a call by its
 /// server's identifier names it as the request does.
-pub(super) fn sent(reply: &Reply, call_ids: CallIds) -> Option<Value> {
+pub(super) fn sent(reply: &Said, call_ids: CallIds) -> Option<Value> {
     let raw = reply.parts.iter().find_map(|part| match part {
         ReplyPart::Reasoning(reasoning) if !reasoning.raw.is_empty() => Some(&reasoning.raw),
         _ => None,
@@ -96,7 +99,7 @@ fn join(block: &mut Map<String, Value>, piece: &Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
-    use inspan_core::message::{CallId, ReplyStop, ToolCall, Usage};
+    use inspan_core::message::{CallId, ReplyStop, ToolCall};
     use serde_json::json;
 
     use super::*;
@@ -160,13 +163,10 @@ mod tests {
         };
         let raw = json!([{"data": "x", "id": "tool_0_look"}, {"data": "y", "id": "rs_1"}]);
         let reasoning = Reasoning { raw: raw.to_string(), ..Reasoning::default() };
-        let reply = Reply {
+        let reply = Said {
             parts: vec![ReplyPart::Reasoning(reasoning), ReplyPart::Call(call)],
             stop: ReplyStop::End,
-            usage: Usage::default(),
-            issuer: String::new(),
-            model: String::new(),
-            provider_id: String::new(),
+            issuer: "".into(),
         };
         let expected = json!([{"data": "x", "id": "call_5_0"}, {"data": "y", "id": "rs_1"}]);
         assert_eq!(sent(&reply, CallIds::Ours), Some(expected));

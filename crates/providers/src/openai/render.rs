@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use inspan_core::{
-    message::{Content, ImageRef, Reply, ReplyPart, ToolCall},
-    prompt::{CallResult, Message, Segment, UserMessage},
+    message::{Content, ImageRef, ReplyPart, ToolCall},
+    prompt::{CallResult, Message, Said, Segment, UserMessage},
     provider::Images,
     tool::ToolSpec,
     words,
@@ -140,7 +140,7 @@ fn image_part(image: &ImageRef, images: &dyn Images, quirks: &Quirks) -> Value {
     }
 }
 
-fn reply_message(reply: &Reply, quirks: &Quirks) -> String {
+fn reply_message(reply: &Said, quirks: &Quirks) -> String {
     let mut message = json!({"role": "assistant"});
     let calls: Vec<Value> = reply.calls().map(|one| call(one, quirks)).collect();
     let text = reply.text();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use inspan_core::{
-    message::{Content, Reply, ReplyPart},
-    prompt::{CallResult, Message, Segment, UserMessage},
+    message::{Content, ReplyPart},
+    prompt::{CallResult, Message, Said, Segment, UserMessage},
     provider::Images,
     tool::ToolSpec,
     words,
@@ -95,7 +95,7 @@ fn text_part(text: &str) -> Value {
     json!({"type": "input_text", "text": text})
 }
 
-fn reply_items(reply: &Reply) -> Vec<String> {
+fn reply_items(reply: &Said) -> Vec<String> {
     let item = |part: &ReplyPart| match part {
         ReplyPart::Text { text } => Some(
             json!({"type": "message", "role": "assistant",
