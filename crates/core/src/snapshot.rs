@@ -6,13 +6,15 @@
 //! Sealed messages never change, and they are most of a long state. So they stand in pieces that are
 //! written once: the next snapshot adds the pieces that are new, and no long state is ever in memory
 //! as bytes, too.
+//!
+//! Every byte is covered by a hash: a snapshot that changed on its disk is none.
 
 use std::{mem, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Deserializer;
 
-use crate::{event::Head, prompt::Message, state::State};
+use crate::{event::Head, hash::Hash, prompt::Message, state::State};
 
 /// The version of the fold. It grows with every change after which a log may fold to another state,
 /// or a state has another form; older snapshots are then left aside.
@@ -28,12 +30,22 @@ pub struct Pieces {
     pub count: u32,
     /// How many messages are in them.
     pub messages: usize,
+    /// The hash of the last one and of the hash before it.
+    pub hash: Hash,
+}
+
+impl Pieces {
+    /// With one more, of messages up to the `messages`-th.
+    fn with(self, piece: &[u8], messages: usize) -> Option<Self> {
+        let hash = Hash::of(&[&self.hash.0, piece]);
+        Some(Self { count: self.count.checked_add(1)?, messages, hash })
+    }
 }
 
 /// A state as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The state without the messages of its pieces.
+    /// The hash of what follows, and the state without the messages of its pieces.
     pub rest: Vec<u8>,
     /// The pieces that were not there before, in their order.
     pub new: Vec<Vec<u8>>,
@@ -56,13 +68,14 @@ pub fn write(state: &State, mut pieces: Pieces, piece_bytes: usize) -> Option<Wr
     for (index, message) in state.messages.iter().enumerate().skip(pieces.messages) {
         serde_json::to_writer(&mut piece, message).ok()?;
         if piece.len() >= piece_bytes {
-            pieces = Pieces { count: pieces.count.checked_add(1)?, messages: index + 1 };
+            pieces = pieces.with(&piece, index + 1)?;
             new.push(mem::replace(&mut piece, pieces.messages.to_string().into_bytes()));
         }
     }
     let last = state.messages.get(pieces.messages..)?.to_vec();
     let state = State { messages: last, ..state.clone() };
     let rest = serde_json::to_vec(&Rest { pieces, state }).ok()?;
+    let rest = [&Hash::of_bytes(&rest).0[..], &rest].concat();
     Some(Written { rest, new, pieces })
 }
 
@@ -81,8 +94,10 @@ impl Reading {
     /// Begins with what a build with fold `version` wrote as [`Written::rest`], if it is the state
     /// after the entry at `head`. `None` for everything else: then the log is folded.
     pub fn begin(version: u32, head: Head, rest: &[u8]) -> Option<Self> {
+        let (hash, rest) = rest.split_first_chunk().filter(|_| version == FOLD_VERSION)?;
+        let is_whole = Hash(*hash) == Hash::of_bytes(rest);
         let Rest { pieces, mut state }: Rest =
-            (version == FOLD_VERSION).then(|| serde_json::from_slice(rest).ok())??;
+            is_whole.then(|| serde_json::from_slice(rest).ok())??;
         let last = mem::take(&mut state.messages);
         // They are counted as they come back.
         state.pictures = 0;
@@ -95,19 +110,19 @@ impl Reading {
     }
 
     /// Takes the next piece; `None` when it is another one, or damaged.
-    pub fn add(&mut self, piece: &[u8]) -> Option<()> {
-        let mut piece = Deserializer::from_slice(piece);
+    pub fn add(&mut self, bytes: &[u8]) -> Option<()> {
+        let mut piece = Deserializer::from_slice(bytes);
         if usize::deserialize(&mut piece).ok()? != self.state.messages.len() {
             return None;
         }
         for message in piece.into_iter::<Message>() {
             self.state.add_message(message.ok()?);
         }
-        self.read = Pieces { count: self.read.count + 1, messages: self.state.messages.len() };
+        self.read = self.read.with(bytes, self.state.messages.len())?;
         Some(())
     }
 
-    /// The state; `None` when a piece is missing.
+    /// The state; `None` when a piece is missing or another one.
     pub fn finish(mut self) -> Option<(State, Pieces)> {
         for message in mem::take(&mut self.last) {
             self.state.add_message(Arc::unwrap_or_clone(message));

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use inspan_core::{
     Entry, Event, State,
     event::{FORMAT_VERSION, Head},
-    snapshot::FOLD_VERSION,
+    snapshot::{self, FOLD_VERSION, Pieces, Reading, Written},
 };
 use serde_json::{Value, json};
 
@@ -92,5 +92,32 @@ fn what_is_newer_is_kept() {
         state.apply(&entry);
         let head = entry.head();
         assert_eq!(state, State { head, at_ms: 7, ..State::default() });
+    }
+}
+
+/// A snapshot of which any byte is another one is none, and the log is folded in its place.
+#[test]
+fn a_damaged_snapshot_is_none() {
+    let state = State::fold(&entries(1));
+    let Written { rest, new, pieces } = snapshot::write(&state, Pieces::default(), 150).unwrap();
+    let read = |rest: &[u8], new: &[Vec<u8>]| {
+        let mut reading = Reading::begin(FOLD_VERSION, state.head, rest)?;
+        new.iter().try_for_each(|piece| reading.add(piece))?;
+        reading.finish()
+    };
+    let is_small = |text: &[u8]| text.len() < 10_000;
+    assert!(new.len() > 1 && new.iter().all(|piece| is_small(piece)) && is_small(&rest));
+    assert_eq!(read(&rest, &new), Some((state.clone(), pieces)));
+
+    for at in 0..rest.len() {
+        let mut damaged = rest.clone();
+        damaged[at] ^= 1;
+        assert_eq!(read(&damaged, &new), None, "byte {at} of the rest");
+    }
+    for (piece, at) in new.iter().enumerate().flat_map(|(n, p)| (0..p.len()).map(move |at| (n, at)))
+    {
+        let mut damaged = new.clone();
+        damaged[piece][at] ^= 1;
+        assert_eq!(read(&rest, &damaged), None, "byte {at} of piece {piece}");
     }
 }
