@@ -124,6 +124,7 @@ fn setup(store: Arc<dyn Store>, url: &str, repeat: Repeat) -> Result<Setup, Box<
                 ..Limits::session()
             },
             sandbox: "none".to_owned(),
+            workdir: None,
         },
     })
 }

@@ -273,6 +273,9 @@ pub(crate) struct DriveArgs {
     /// The agent's folder
     #[arg(long, value_name = "DIR")]
     pub agent: Option<PathBuf>,
+    /// The working directory [default: the one the session has; for a new one, the current]
+    #[arg(long, value_name = "DIR")]
+    pub workdir: Option<PathBuf>,
     /// The model: anthropic://MODEL, openai://MODEL, ollama://MODEL, or NAME://MODEL for a
     /// provider of config.yaml
     #[arg(long, value_name = "URL")]

@@ -122,6 +122,7 @@ mod tests {
             asks: table(asks),
             limits: Limits::session(),
             sandbox: "none".to_owned(),
+            workdir: None,
         };
         State { config: Some(Arc::new(config)), ..State::default() }
     }

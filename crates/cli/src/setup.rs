@@ -51,7 +51,7 @@ pub(crate) async fn prepare(
 ) -> Result<Prepared, Failure> {
     let recorded = before.and_then(|state| state.config.as_deref());
     let mut notices = Vec::new();
-    let workdir = workdir(home, before)?;
+    let workdir = workdir(home, args, before)?;
     let mut agent = load_agent(&workdir, config, args, recorded)?;
     let mask = config.mask_with(agent.secrets.clone());
     let blobs = home.blobs(config, &*store, tell_of_blobs(mask.clone()))?;
@@ -66,7 +66,11 @@ pub(crate) async fn prepare(
     config.limits.apply(&mut limits);
     agent.limits.apply(&mut limits);
     if let Some(recorded) = recorded {
-        keep_or_tell(&mut agent, &mut limits, recorded, &mut notices);
+        let has_moved = before.is_some_and(|before| Path::new(before.workdir()) != workdir);
+        if has_moved {
+            notices.push(format!("works in {} from now on", workdir.display()));
+        }
+        keep_or_tell(&mut agent, &mut limits, recorded, has_moved, &mut notices);
     }
     args.limits.patch().apply(&mut limits);
 
@@ -116,6 +120,7 @@ pub(crate) async fn prepare(
             asks,
             limits,
             sandbox: "none".to_owned(),
+            workdir: None,
         },
     };
     Ok(Prepared { setup, notices })
@@ -224,12 +229,19 @@ fn surroundings(workdir: &Path, config: &Config) -> Surroundings {
     }
 }
 
-/// A session has one working directory, the one that it began in.
-fn workdir(home: &Home, before: Option<&State>) -> Result<PathBuf, Failure> {
-    let began_in = before.and_then(|state| state.started.as_ref()).map(|e| e.workdir.as_str());
-    match began_in {
+/// The working directory of the flag; else the one that the session has, wherever it is driven from.
+fn workdir(home: &Home, args: &DriveArgs, before: Option<&State>) -> Result<PathBuf, Failure> {
+    if let Some(given) = &args.workdir {
+        let path = home.workdir.join(given);
+        let found = path.canonicalize().ok().filter(|path| is_folder(path));
+        return found.ok_or_else(|| {
+            Failure::Usage(format!("--workdir {}: there is no such folder", given.display()))
+        });
+    }
+    match before.map(State::workdir).filter(|path| !path.is_empty()) {
         Some(path) if !is_folder(Path::new(path)) => Err(Failure::Usage(format!(
-            "the session's working directory {path} is gone: make it again, or begin a new session"
+            "the session's working directory {path} is gone: make it again, or name another with \
+             --workdir DIR"
         ))),
         Some(path) => Ok(PathBuf::from(path)),
         None => Ok(home.workdir.clone()),
@@ -242,11 +254,15 @@ fn keep_or_tell(
     agent: &mut Agent,
     limits: &mut Limits,
     recorded: &SessionConfigured,
+    has_moved: bool,
     notices: &mut Vec<String>,
 ) {
     match &recorded.agent {
         Some(before) if before.hash == agent.reference.hash => {
-            agent.system.clone_from(&recorded.system);
+            // A prompt may name the directory.
+            if !has_moved {
+                agent.system.clone_from(&recorded.system);
+            }
             limits.clone_from(&recorded.limits);
         }
         Some(before) if before.path == agent.reference.path => notices.push(format!(

@@ -157,6 +157,9 @@ pub struct SessionConfigured {
     pub limits: Limits,
     /// The sandbox level obtained; `none` until there is one.
     pub sandbox: String,
+    /// The working directory, in a session that left the one in which it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<String>,
 }
 
 impl SessionConfigured {

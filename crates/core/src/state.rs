@@ -211,6 +211,13 @@ impl State {
         self.config.as_ref()?.tools.iter().find(|tool| tool.name == name)
     }
 
+    /// The session's working directory; empty before its first entry.
+    pub fn workdir(&self) -> &str {
+        let moved = self.config.as_ref().and_then(|config| config.workdir.as_deref());
+        let began = self.started.as_ref().map(|started| started.workdir.as_str());
+        moved.or(began).unwrap_or_default()
+    }
+
     /// The model that answers now: the session's own, or in a turn one of its fallbacks.
     pub fn model(&self) -> Option<&ModelRef> {
         let config = self.config.as_ref()?;

@@ -84,6 +84,7 @@ impl<'a> Changes<'a> {
             }
             Event::SessionConfigured(e) => {
                 self.agent = Some(e.agent.as_ref().map_or("", |agent| &agent.name));
+                self.workdir = e.workdir.as_deref().or(self.workdir);
             }
             // Logs from before `unread` say only by a round that a late prompt opened a turn.
             Event::PromptSubmitted(_) | Event::Woken(_) | Event::RoundStarted(_) => {

@@ -62,7 +62,7 @@ pub struct Setup {
     pub mask: Mask,
     /// When a question to a person is answered. Without anybody, asking means no.
     pub asking: Asking,
-    /// The working directory, as the log names it.
+    /// The working directory, as the log names it; empty for that of the session so far.
     pub workdir: String,
     /// What the log says the session runs with. Tools, gates and fallbacks are filled in from the above.
     pub config: SessionConfigured,
@@ -224,7 +224,7 @@ impl Session {
     }
 
     async fn go_on(
-        setup: Setup,
+        mut setup: Setup,
         claim: Claim,
         mut folded: Folded,
     ) -> Result<(Self, Ended), SessionError> {
@@ -238,6 +238,10 @@ impl Session {
             let open = open.map(|open| open.call.id.clone()).collect();
             crate::tools::command::reap(&id, open).await;
         }
+        let moved = state.config.as_ref().and_then(|config| config.workdir.clone());
+        let here = Some(setup.workdir.clone()).filter(|here| !here.is_empty());
+        let is_moved = |here: &String| moved.is_some() || *here != state.workdir();
+        setup.config.workdir = here.filter(is_moved).or_else(|| moved.clone());
         let mut first = recover(&state, setup.clock.now_ms());
         if state.config.as_deref() != Some(&setup.config) {
             first.push(setup.config.clone().into());

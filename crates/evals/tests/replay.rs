@@ -51,6 +51,7 @@ async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec
             asks: Default::default(),
             limits: Limits::call(),
             sandbox: "none".to_owned(),
+            workdir: None,
         },
     };
     let id = SessionId::try_from("s1".to_owned()).unwrap();

@@ -350,6 +350,7 @@ impl Agent {
                 asks: Default::default(),
                 limits: self.limits.clone(),
                 sandbox: "none".to_owned(),
+                workdir: None,
             },
         }
     }

@@ -253,6 +253,7 @@ fn config(limits: Limits) -> SessionConfigured {
         asks: Default::default(),
         limits,
         sandbox: String::new(),
+        workdir: None,
     }
 }
 

@@ -59,6 +59,36 @@ fn an_agent_that_changed_is_told() {
 }
 
 #[test]
+fn a_session_moves_to_another_folder() {
+    let server = Server::start([fine(), fine(), fine()]);
+    let world = World::at(&server);
+    std::fs::create_dir(world.work().join("before")).expect("a folder");
+    let first = world.run("Hello", &["--workdir", "before"]);
+    std::fs::rename(world.work().join("before"), world.work().join("after")).expect("a folder");
+
+    let again = ["run", "Again", "--session", first.id()];
+    let gone = world.inspan(&again);
+    assert_eq!((gone.code, gone.out.as_str()), (2, ""));
+    let told = "error: the session's working directory WORLD/work/before is gone: make it again, \
+                or name another with --workdir DIR\n";
+    assert_eq!(world.plain(&gone.err), told);
+    let wrong = world.inspan(&[&again[..], &["--workdir", "before"]].concat());
+    let told = "error: --workdir before: there is no such folder\n";
+    assert_eq!((wrong.code, wrong.err.as_str()), (2, told));
+
+    let moved = world.inspan(&[&again[..], &["--workdir", "after"]].concat());
+    assert_eq!((moved.code, moved.out.as_str()), (0, "Fine.\n"), "{}", moved.err);
+    let told = "  ! works in WORLD/work/after from now on\n";
+    assert!(world.plain(&moved.err).starts_with(told), "{}", moved.err);
+    let stays = world.inspan(&again);
+    assert_eq!((stays.code, stays.err.contains('!')), (0, false), "{}", stays.err);
+    for (folder, count) in [("after", 1), ("before", 0)] {
+        let listed = world.inspan(&["sessions", "--json", "--workdir", folder]);
+        assert_eq!(listed.lines().len(), count, "{folder}");
+    }
+}
+
+#[test]
 fn sessions_are_listed_and_shown() {
     let server =
         Server::start([calls("echo", r#"{"text":"hi"}"#), says("It said hi."), says("Two.")]);

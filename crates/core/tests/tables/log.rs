@@ -94,6 +94,7 @@ impl Log {
             asks: Default::default(),
             limits: Limits { tokens_max: None, time_ms_max: None, ..Limits::session() },
             sandbox: "none".to_owned(),
+            workdir: None,
         };
         change(&mut config);
         let session = SessionId::try_from("s".to_owned()).unwrap();

@@ -219,6 +219,7 @@ impl World {
                 asks: Default::default(),
                 limits: Limits::session(),
                 sandbox: "none".to_owned(),
+                workdir: None,
             },
         };
         let id = SessionId::try_from("s1".to_owned()).unwrap();

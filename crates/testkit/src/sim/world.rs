@@ -115,6 +115,7 @@ impl World {
             asks: Default::default(),
             limits,
             sandbox: "none".to_owned(),
+            workdir: None,
         }
     }
 
