@@ -197,8 +197,8 @@ pub struct Request {
     pub tools: Arc<[u8]>,
     /// The system prompt's bytes; empty for none.
     pub system: Arc<[u8]>,
-    /// The messages' bytes, in order.
-    pub messages: Vec<Arc<[u8]>>,
+    /// The messages' bytes, in order. They are shared, and not copied for each request.
+    pub messages: Arc<Vec<Arc<[u8]>>>,
     /// The limit on the reply's tokens.
     pub output_tokens_max: u32,
 }

@@ -26,7 +26,7 @@ use crate::tools::cap::aside;
 pub(crate) struct Rendered {
     tools: Option<Arc<[u8]>>,
     system: Option<Arc<[u8]>>,
-    messages: Vec<Arc<[u8]>>,
+    messages: Arc<Vec<Arc<[u8]>>>,
     /// The repairs with which they were made.
     repairs: Repairs,
 }
@@ -51,10 +51,12 @@ impl Rendered {
         let kept = Kept { fit: kept.fit.filter(|_| limits.count_max > 0), ..kept };
         let shown = new.iter().map(|message| &***message);
         let pictures = Pictures::load(shown, kept, &limits).await;
+        // No request is under way, so that it grows where it is.
+        let messages = Arc::make_mut(&mut self.messages);
         for message in new {
             let message = pictures.noted(message);
             let bytes = provider.render(Segment::Message(&message), &pictures);
-            self.messages.push(bytes.into());
+            messages.push(bytes.into());
         }
         let head = |segment| Arc::from(provider.render(segment, &pictures));
         let tools = self.tools.get_or_insert_with(|| head(Segment::Tools(&projection.tools)));

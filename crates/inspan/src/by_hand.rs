@@ -101,7 +101,7 @@ pub async fn chat(
     let request = Request {
         tools: render(Segment::Tools(&tools)),
         system: render(Segment::System(&conversation.system)),
-        messages: conversation.messages.iter().map(message).collect(),
+        messages: Arc::new(conversation.messages.iter().map(message).collect()),
         output_tokens_max: conversation.output_tokens_max,
     };
     let mut built = ReplyBuilder::default();

@@ -22,21 +22,22 @@ pub(crate) fn quoted(text: &str) -> String {
 #[derive(Clone, Debug)]
 pub(crate) struct Body {
     head: Vec<u8>,
-    parts: Vec<Arc<[u8]>>,
+    parts: Arc<Vec<Arc<[u8]>>>,
 }
 
 impl Body {
     /// A body that begins with `head`, up to the bracket that opens a list of `parts`. Empty parts
     /// are left out.
-    pub(crate) fn new(head: Vec<u8>, parts: impl Iterator<Item = Arc<[u8]>>) -> Self {
-        Self { head, parts: parts.filter(|part| !part.is_empty()).collect() }
+    pub(crate) fn new(head: Vec<u8>, parts: Arc<Vec<Arc<[u8]>>>) -> Self {
+        Self { head, parts }
     }
 
     /// Its bytes.
     pub(crate) fn len(&self) -> usize {
-        let commas = self.parts.len().saturating_sub(1);
-        let parts: usize = self.parts.iter().map(|part| part.len()).sum();
-        self.head.len() + parts + commas + END.len()
+        let parts = self.parts.iter().filter(|part| !part.is_empty());
+        let (count, bytes) =
+            parts.fold((0, 0), |(count, bytes), part| (count + 1, bytes + part.len()));
+        self.head.len() + bytes + usize::saturating_sub(count, 1) + END.len()
     }
 
     /// All of it in one piece.
@@ -49,16 +50,18 @@ impl Body {
     /// All of it, its list closed, in pieces.
     pub(crate) fn into_pieces(self) -> impl Iterator<Item = Bytes> + Send + 'static {
         let Self { head: mut piece, parts } = self;
-        let (mut parts, mut comma, mut is_over) = (parts.into_iter().peekable(), false, false);
+        let (mut next, mut comma, mut is_over) = (0, false, false);
         std::iter::from_fn(move || {
-            let fits = |piece: &[u8], part: &[u8]| {
-                piece.is_empty() || piece.len() + part.len() < PIECE_BYTES
-            };
-            while let Some(part) = parts.next_if(|part| fits(&piece, part)) {
-                piece.extend(mem::replace(&mut comma, true).then_some(b','));
-                piece.extend_from_slice(&part);
+            while let Some(part) = parts.get(next)
+                && (piece.is_empty() || piece.len() + part.len() < PIECE_BYTES)
+            {
+                next += 1;
+                if !part.is_empty() {
+                    piece.extend(mem::replace(&mut comma, true).then_some(b','));
+                    piece.extend_from_slice(part);
+                }
             }
-            if parts.peek().is_none() && !mem::replace(&mut is_over, true) {
+            if next == parts.len() && !mem::replace(&mut is_over, true) {
                 piece.extend_from_slice(END);
             }
             let piece = mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES));
@@ -86,8 +89,8 @@ mod tests {
     use super::*;
 
     fn body(parts: &[&str]) -> Body {
-        let parts = parts.iter().map(|part| Arc::from(part.as_bytes()));
-        Body::new(b"{\"messages\":[".to_vec(), parts)
+        let parts = parts.iter().map(|part| Arc::from(part.as_bytes())).collect();
+        Body::new(b"{\"messages\":[".to_vec(), Arc::new(parts))
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn request(provider: &dyn Provider, messages: &[Message]) -> Request {
     Request {
         tools: render(Segment::Tools(&[tool])),
         system: render(Segment::System("Be brief.")),
-        messages: messages.iter().map(|m| render(Segment::Message(m))).collect(),
+        messages: Arc::new(messages.iter().map(|m| render(Segment::Message(m))).collect()),
         output_tokens_max: 1_000,
     }
 }

@@ -66,7 +66,7 @@ impl AnthropicMessages {
         body.extend_from_slice(server.extra_fields().as_bytes());
         let max = request.output_tokens_max;
         body.extend_from_slice(format!(r#","max_tokens":{max},"messages":["#).as_bytes());
-        Body::new(body, request.messages.iter().cloned())
+        Body::new(body, request.messages.clone())
     }
 }
 

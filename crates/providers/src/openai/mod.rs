@@ -65,11 +65,15 @@ impl OpenAiChat {
         let limit = server.quirks.output_limit_field;
         let max = request.output_tokens_max;
         body.extend_from_slice(format!(r#","{limit}":{max},"messages":["#).as_bytes());
-        let messages = std::iter::once(&request.system).chain(&request.messages);
-        match server.quirks.alternate {
-            true => Body::new(body, render::alternating(messages)),
-            false => Body::new(body, messages.cloned()),
+        let messages = match server.quirks.alternate {
+            true => Arc::new(render::alternating(request.messages.iter()).collect()),
+            false => request.messages.clone(),
+        };
+        if !request.system.is_empty() {
+            body.extend_from_slice(&request.system);
+            body.extend(messages.iter().any(|message| !message.is_empty()).then_some(b','));
         }
+        Body::new(body, messages)
     }
 }
 

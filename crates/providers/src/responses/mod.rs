@@ -58,7 +58,7 @@ impl OpenAiResponses {
         body.extend_from_slice(server.extra_fields().as_bytes());
         let max = request.output_tokens_max;
         body.extend_from_slice(format!(r#","max_output_tokens":{max},"input":["#).as_bytes());
-        Body::new(body, request.messages.iter().cloned())
+        Body::new(body, request.messages.clone())
     }
 }
 

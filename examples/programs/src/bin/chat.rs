@@ -36,7 +36,7 @@ impl Provider for Shown {
 
     fn stream(&self, request: Request) -> BoxStream<ModelEvent> {
         let head = [&request.tools, &request.system];
-        let parts = head.into_iter().chain(&request.messages);
+        let parts = head.into_iter().chain(request.messages.iter());
         for part in parts.filter(|part| !part.is_empty()) {
             eprintln!("-> {}", String::from_utf8_lossy(part).trim_end());
         }
