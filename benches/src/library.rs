@@ -115,6 +115,7 @@ fn setup(store: Arc<dyn Store>, url: &str, repeat: Repeat) -> Result<Setup, Box<
             fallbacks: Vec::new(),
             system: "Note everything with your tool.".to_owned(),
             tools: Vec::new(),
+            found: Default::default(),
             gates: Vec::new(),
             asks: Default::default(),
             limits: Limits {

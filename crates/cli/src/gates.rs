@@ -118,6 +118,7 @@ mod tests {
             fallbacks: Vec::new(),
             system: String::new(),
             tools: vec![Arc::new(ToolSpec::new("echo", "Gives back."))],
+            found: Default::default(),
             gates: gates.iter().map(|gate| (*gate).to_owned()).collect(),
             asks: table(asks),
             limits: Limits::session(),

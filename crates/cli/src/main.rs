@@ -10,6 +10,7 @@ mod exit;
 mod export;
 mod find;
 mod fork;
+mod found;
 mod gates;
 mod home;
 mod init;

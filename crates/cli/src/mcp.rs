@@ -40,7 +40,7 @@ async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     for server in &servers {
-        let Offer { tools, asks, notices } =
+        let Offer { tools, asks, notices, .. } =
             home.mcp.offer(std::slice::from_ref(server), None).await?;
         if args.json {
             out.json(&line(&json!({

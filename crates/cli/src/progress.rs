@@ -117,7 +117,7 @@ impl Progress {
                     _ => false,
                 };
                 let waited: Vec<&str> =
-                    state.calls.iter().filter(ends).map(|open| open.call.name.as_str()).collect();
+                    state.calls.iter().filter(ends).map(|open| open.name.as_str()).collect();
                 let after = match waited[..] {
                     [] => String::new(),
                     _ => format!(" when {} has ended", waited.join(" and ")),

@@ -430,7 +430,7 @@ fn questions(state: &State) -> impl Iterator<Item = PermissionAsked> {
     state.calls.iter().filter_map(|open| match &open.status {
         CallStatus::Asked(why) => Some(PermissionAsked {
             call: open.call.id.clone(),
-            name: open.call.name.clone(),
+            name: open.name.clone(),
             why: why.clone(),
             arguments: open.arguments.clone().unwrap_or_default(),
             arguments_hash: open.arguments_hash(),

@@ -1,6 +1,7 @@
 //! Picks the implementations for a run: agent, model, limits, store.
 
 use std::{
+    collections::BTreeMap,
     io::IsTerminal,
     path::{Path, PathBuf},
     sync::Arc,
@@ -14,7 +15,9 @@ use inspan_core::{
     mask::Mask,
     provider::Provider,
     store::Store,
+    tool::ToolSpec,
     turn::CallStatus,
+    words::OPEN_RESULT,
 };
 use inspan_engine::{Setup, SystemClock};
 use inspan_mcp::{Link, Pictures, ServerConfig};
@@ -26,6 +29,7 @@ use crate::{
     args::DriveArgs,
     config::Config,
     exit::Failure,
+    found::{self, Room},
     gates,
     home::{Home, is_folder},
     models,
@@ -92,8 +96,14 @@ pub(crate) async fn prepare(
         .ok_or_else(|| no_model(home))?;
     let facts = models::facts(config, &agent);
     let provider = models::provider(&url, config, &facts, args)?;
-    set_aside(&mut agent, &*provider, &mut notices);
     let model = models::reference(&url, &facts, &*provider);
+    let room = Room {
+        given: agent.tools_tokens_max.or(config.tools_tokens_max),
+        window_tokens_max: model.window_tokens_max,
+        tools_max: provider.tools_max(),
+    };
+    let found = found::set_up(&mut agent.tools, offer.servers, room, recorded);
+    set_aside(&mut agent, &found, &*provider, &mut notices);
     let fallbacks = models::fallbacks(&url, config, &facts, args, &mut notices)?;
     let ask = Ask::new(asks.clone()).map(|ask| Arc::new(ask) as Arc<dyn Gate>);
     let setup = Setup {
@@ -116,6 +126,7 @@ pub(crate) async fn prepare(
             fallbacks: Vec::new(),
             system: agent.system,
             tools: Vec::new(),
+            found,
             gates: Vec::new(),
             asks,
             limits,
@@ -273,9 +284,19 @@ fn keep_or_tell(
     }
 }
 
-/// Leaves out the tools that the model can't be told of: one of them would cost every request.
-fn set_aside(agent: &mut Agent, provider: &dyn Provider, notices: &mut Vec<String>) {
-    let specs: Vec<_> = agent.tools.iter().map(|tool| tool.spec()).collect();
+/// Leaves out the tools that the model can't be told of: one of them would cost every request. Those
+/// that are `found` are in none.
+fn set_aside(
+    agent: &mut Agent,
+    found: &BTreeMap<String, String>,
+    provider: &dyn Provider,
+    notices: &mut Vec<String>,
+) {
+    let told = agent.tools.iter().map(|tool| tool.spec());
+    let told = told.filter(|spec| !found.contains_key(&spec.name));
+    // The session adds it, and it takes the place of another.
+    let open_result = Arc::new(ToolSpec::new(OPEN_RESULT, ""));
+    let specs: Vec<_> = std::iter::once(open_result).chain(told).collect();
     for (name, why) in provider.unfit_tools(&specs) {
         agent.tools.retain(|tool| tool.spec().name != name);
         notices.push(format!("the tool `{name}` is left out: {why}"));

@@ -225,7 +225,7 @@ impl Now<'_> {
         }
         Action::AskPerson(PermissionAsked {
             call: open.call.id.clone(),
-            name: open.call.name.clone(),
+            name: open.name.clone(),
             why: why.to_owned(),
             arguments: open.arguments.clone().unwrap_or_default(),
             arguments_hash: open.arguments_hash(),
@@ -358,7 +358,7 @@ impl Now<'_> {
 pub fn not_run(open: &OpenCall, how: How, text: &str) -> ToolFinished {
     ToolFinished {
         call: open.call.id.clone(),
-        name: open.call.name.clone(),
+        name: open.name.clone(),
         how,
         result: ToolResult::text(text),
         labels: Labels::default(),
@@ -386,7 +386,7 @@ fn run(state: &State, open: &OpenCall) -> Action {
         open.tool.as_ref().map(|tool| (tool.effects, tool.repeat)).unwrap_or_default();
     Action::RunTool(ToolStarted {
         call: open.call.id.clone(),
-        name: open.call.name.clone(),
+        name: open.name.clone(),
         effects,
         repeat,
         key: format!("{session}/{}", open.call.id),

@@ -148,6 +148,10 @@ pub struct SessionConfigured {
     pub system: String,
     /// The tools, sorted by name.
     pub tools: Vec<Arc<ToolSpec>>,
+    /// The tools that the model is not told of before it finds them, and where each comes from: see
+    /// [`crate::found`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub found: BTreeMap<String, String>,
     /// The names of the gates, in the order in which they judge.
     pub gates: Vec<String>,
     /// Why a person is asked before each call of a tool, by its name, where the agent says so.
@@ -165,11 +169,8 @@ pub struct SessionConfigured {
 impl SessionConfigured {
     /// Bytes of what stands before the messages.
     pub(crate) fn head_bytes(&self) -> usize {
-        let tools = self
-            .tools
-            .iter()
-            .map(|tool| tool.name.len() + tool.description.len() + tool.input.to_string().len());
-        self.system.len() + tools.sum::<usize>()
+        let told = self.tools.iter().filter(|tool| !self.found.contains_key(&tool.name));
+        self.system.len() + told.map(|tool| tool.told_bytes()).sum::<usize>()
     }
 }
 

@@ -16,6 +16,7 @@ pub mod columns;
 pub mod decide;
 pub mod effects;
 pub mod event;
+pub mod found;
 pub mod gate;
 pub mod hash;
 pub mod mask;

@@ -294,11 +294,13 @@ impl Reply {
 
 /// The text among `parts`, joined.
 pub(crate) fn text_of(parts: &[ReplyPart]) -> String {
-    let text = |part| match part {
-        &ReplyPart::Text { ref text } => Some(text.as_str()),
-        _ => None,
-    };
-    parts.iter().filter_map(text).collect()
+    let mut all = String::new();
+    for part in parts {
+        if let ReplyPart::Text { text } = part {
+            all.push_str(text);
+        }
+    }
+    all
 }
 
 /// The whole calls among `parts`.

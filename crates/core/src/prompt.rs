@@ -5,6 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    event::SessionConfigured,
     message::{
         CallId, Content, How, ReplyPart, ReplyStop, ToolCall, ToolResult, calls_of, text_of,
     },
@@ -139,10 +140,19 @@ pub fn project_after<'a>(state: &'a State, issuer: &str, known: usize) -> Projec
     let open = open_message(state).filter(|_| known <= state.messages.len());
     messages.extend(open.map(|open| Cow::Owned(Arc::new(open))));
     Projection {
-        tools: config.map_or(Cow::Borrowed(&[]), |config| state.repairs.tools(&config.tools)),
+        tools: config.map_or(Cow::Borrowed(&[]), |config| told_tools(state, config)),
         system: config.map_or("", |config| &config.system),
         messages,
     }
+}
+
+/// The tools that the model is told of.
+fn told_tools<'a>(state: &State, config: &'a SessionConfigured) -> Cow<'a, [Arc<ToolSpec>]> {
+    let mut tools = state.repairs.tools(&config.tools);
+    if !config.found.is_empty() {
+        tools.to_mut().retain(|tool| !config.found.contains_key(&tool.name));
+    }
+    tools
 }
 
 /// The message after those that are sealed: what the next request carries.

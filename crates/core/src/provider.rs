@@ -245,6 +245,11 @@ pub trait Provider: Send + Sync {
         Vec::new()
     }
 
+    /// How many tools one request can declare.
+    fn tools_max(&self) -> u32 {
+        u32::MAX
+    }
+
     /// Whether a request that is longer than the model's window is cut without a word: then the
     /// count of tokens that the reply tells is less than what was sent.
     fn cuts_silently(&self) -> bool {
@@ -271,6 +276,10 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
 
     fn unfit_tools(&self, tools: &[Arc<ToolSpec>]) -> Vec<(String, String)> {
         (**self).unfit_tools(tools)
+    }
+
+    fn tools_max(&self) -> u32 {
+        (**self).tools_max()
     }
 
     fn cuts_silently(&self) -> bool {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     arguments,
@@ -16,6 +17,7 @@ use crate::{
         PromptCut, RoundStarted, SessionConfigured, SessionForked, SessionStarted, Stop,
         ToolFinished, ToolStarted, TurnEnded, Woken, WokenWhy,
     },
+    found,
     gate::{Choice, Verdict},
     message::{CallId, Content, How, Reply, ReplyPart, ReplyStop, ToolCall, ToolResult, Usage},
     pictures::pictures_of,
@@ -218,6 +220,14 @@ impl State {
         moved.or(began).unwrap_or_default()
     }
 
+    /// The name of the tool that a call means, and its arguments; `None` for what can't be read.
+    pub fn meant(&self, call: &ToolCall) -> (String, Option<Value>) {
+        match &self.config {
+            Some(config) if !config.found.is_empty() => found::meant(call),
+            _ => (call.name.clone(), arguments::read(&call.arguments)),
+        }
+    }
+
     /// The model that answers now: the session's own, or in a turn one of its fallbacks.
     pub fn model(&self) -> Option<&ModelRef> {
         let config = self.config.as_ref()?;
@@ -290,7 +300,7 @@ impl State {
     /// What is open outside of any turn stays without a result.
     fn close_calls(&mut self) {
         for open in self.calls.iter_mut().filter(|open| !open.is_answered()) {
-            open.status = CallStatus::Answered(Box::new(no_result(&open.call)));
+            open.status = CallStatus::Answered(Box::new(no_result(open)));
         }
     }
 
@@ -397,12 +407,16 @@ impl State {
         let reply = with_own_ids(reply, seq);
         self.calls = reply
             .calls()
-            .map(|call| OpenCall {
-                tool: self.tool(&call.name).cloned(),
-                arguments: arguments::read(&call.arguments),
-                call: call.clone(),
-                attempts: 0,
-                status: CallStatus::New,
+            .map(|call| {
+                let (name, arguments) = self.meant(call);
+                OpenCall {
+                    tool: self.tool(&name).cloned(),
+                    name,
+                    arguments,
+                    call: call.clone(),
+                    attempts: 0,
+                    status: CallStatus::New,
+                }
             })
             .collect();
         self.add_message(Message::Assistant(sendable(reply)));
@@ -483,7 +497,7 @@ impl State {
     }
 
     fn judged(&mut self, judged: &GateJudged) {
-        let allowed = self.call(&judged.call).is_some_and(|o| self.allowed.contains(&o.call.name));
+        let allowed = self.call(&judged.call).is_some_and(|o| self.allowed.contains(&o.name));
         self.on_call(&judged.call, |open| {
             if open.status != CallStatus::New {
                 return;
@@ -510,7 +524,7 @@ impl State {
                 Choice::No => CallStatus::Refused(answered.why.clone()),
                 Choice::Once => CallStatus::Allowed,
                 Choice::Session => {
-                    allowed_tool = Some(open.call.name.clone());
+                    allowed_tool = Some(open.name.clone());
                     CallStatus::Allowed
                 }
             };
@@ -636,10 +650,10 @@ pub(crate) fn part_size(part: &ReplyPart) -> usize {
     }
 }
 
-fn no_result(call: &ToolCall) -> CallResult {
+fn no_result(open: &OpenCall) -> CallResult {
     CallResult {
-        call: call.id.clone(),
-        name: call.name.clone(),
+        call: open.call.id.clone(),
+        name: open.name.clone(),
         how: How::Unknown,
         result: ToolResult::text(words::NO_RESULT),
     }
@@ -648,7 +662,7 @@ fn no_result(call: &ToolCall) -> CallResult {
 pub(crate) fn result_of(open: &OpenCall) -> CallResult {
     match &open.status {
         CallStatus::Answered(result) => (**result).clone(),
-        _ => no_result(&open.call),
+        _ => no_result(open),
     }
 }
 

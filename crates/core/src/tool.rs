@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    budget,
     effects::{Effects, Repeat},
     gate::BoxFuture,
     message::{CallId, Job, ToolResult},
@@ -63,6 +64,16 @@ impl ToolSpec {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name: String = name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
         if name.is_empty() { "_".to_owned() } else { name }
+    }
+
+    /// What a request pays in tokens for telling a model of it.
+    pub fn tokens_estimate(&self) -> u64 {
+        budget::tokens_estimate(self.told_bytes())
+    }
+
+    /// The bytes that tell a model of it.
+    pub(crate) fn told_bytes(&self) -> usize {
+        self.name.len() + self.description.len() + self.input.to_string().len()
     }
 
     /// Whether calls of this tool run beside each other: they only read, and a second run does

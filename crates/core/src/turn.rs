@@ -140,6 +140,8 @@ pub enum Phase {
 pub struct OpenCall {
     /// The call.
     pub call: ToolCall,
+    /// The name of the tool that it means: see [`crate::found`].
+    pub name: String,
     /// The tool's declaration when the call came; `None` when no tool has that name.
     pub tool: Option<Arc<ToolSpec>>,
     /// The arguments as they run: read, and later checked.

@@ -40,9 +40,9 @@ pub(crate) async fn judge(
 ) -> Event {
     let refused = |how, text: &str| not_run(&open, how, &mask.text(text)).into();
     // What the log says of the tool counts: it may be new since the call was asked for.
-    let Some(tool) = tools.get(&open.call.name).filter(|_| open.tool.is_some()) else {
-        let near = near_names(&open.call.name, tools.keys());
-        let text = words::unknown_tool(&open.call.name, &near);
+    let Some(tool) = tools.get(&open.name).filter(|_| open.tool.is_some()) else {
+        let near = near_names(&open.name, tools.keys());
+        let text = words::unknown_tool(&open.name, &near);
         return refused(How::UnknownTool, &text);
     };
     let Some(arguments) = open.arguments.clone() else {

@@ -230,7 +230,7 @@ pub(crate) fn awaited(state: &State, call: &CallId) -> Result<(String, Labels), 
         return Err(OutsideError::Delivered(call.clone()));
     }
     let open = state.call(call);
-    let name = open.map(|open| open.call.name.clone()).or_else(|| name_of(state, call));
+    let name = open.map(|open| open.name.clone()).or_else(|| name_of(state, call));
     let name = name.ok_or_else(|| OutsideError::NoCall(call.clone()))?;
     // Whoever does the work may be faster than the tool that handed it over. What has not begun can
     // have no result.
@@ -267,7 +267,7 @@ fn results(state: &State) -> impl Iterator<Item = &CallResult> {
 fn name_of(state: &State, call: &CallId) -> Option<String> {
     state.messages.iter().find_map(|message| match &**message {
         Message::Assistant(reply) => {
-            reply.calls().find(|one| one.id == *call).map(|one| one.name.clone())
+            reply.calls().find(|one| one.id == *call).map(|one| state.meant(one).0)
         }
         Message::User(_) => None,
     })

@@ -47,6 +47,7 @@ async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec
             fallbacks: Vec::new(),
             system: system.to_owned(),
             tools: Vec::new(),
+            found: Default::default(),
             gates: Vec::new(),
             asks: Default::default(),
             limits: Limits::call(),

@@ -346,6 +346,7 @@ impl Agent {
                 fallbacks: Vec::new(),
                 system: self.system.clone(),
                 tools: Vec::new(),
+                found: Default::default(),
                 gates: Vec::new(),
                 asks: Default::default(),
                 limits: self.limits.clone(),

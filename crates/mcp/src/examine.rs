@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Instant};
 
-use inspan_core::budget::tokens_estimate;
-
 use crate::{
     ServerConfig,
     catalogue::{shown, spec, unknown_names},
@@ -90,8 +88,7 @@ pub(crate) async fn examine(config: &ServerConfig, place: &Arc<Place>) -> Report
                     spec.name
                 ));
             }
-            let bytes = spec.name.len() + spec.description.len() + spec.input.to_string().len();
-            report.tokens += tokens_estimate(bytes);
+            report.tokens += spec.tokens_estimate();
             let effects: Vec<&str> = spec.effects.names().collect();
             let effects = if effects.is_empty() { "none".to_owned() } else { effects.join(", ") };
             report.tools.push((spec.name, format!("{effects}; {}", spec.repeat.as_str())));

@@ -77,6 +77,8 @@ pub struct Offer {
     pub tools: Vec<Arc<dyn Tool>>,
     /// Why a person is asked before a call, by the names of the tools for which that is so.
     pub asks: BTreeMap<String, String>,
+    /// The server that each tool is of, by the name of the tool.
+    pub servers: BTreeMap<String, String>,
     /// What a person should be told: servers that can't be used, tools that are set aside.
     pub notices: Vec<String>,
 }
@@ -132,6 +134,7 @@ impl Servers {
                 if let Some(first) = sources.insert(spec.name.clone(), source.clone()) {
                     return Err(McpError::NameTwice { name: spec.name, first, second: source });
                 }
+                offer.servers.insert(spec.name.clone(), name.clone());
                 if let Some(why) = config.asked(&tool.name) {
                     offer.asks.insert(spec.name.clone(), why.to_owned());
                 }

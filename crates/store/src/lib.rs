@@ -16,6 +16,8 @@ mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
+mod ranking;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod words;
 
@@ -26,6 +28,8 @@ pub use blobs::{S3, S3Place};
 pub use memory::Memory;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
+#[cfg(feature = "sqlite")]
+pub use ranking::{Ranking, Said};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 

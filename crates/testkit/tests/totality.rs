@@ -249,6 +249,7 @@ fn config(limits: Limits) -> SessionConfigured {
         fallbacks: Vec::new(),
         system: String::new(),
         tools: tools.to_vec(),
+        found: Default::default(),
         gates: Vec::new(),
         asks: Default::default(),
         limits,

@@ -29,8 +29,8 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use crate::config::{
-    Around, ConfigError, LimitsPatch, ModelFacts, RawLimits, RawMcpServers, RawModels, Source,
-    Text, Variables, lower_mcp, lower_models, mcp_secrets,
+    Around, Ceiling, ConfigError, LimitsPatch, ModelFacts, RawLimits, RawMcpServers, RawModels,
+    Scalar, Source, Text, Variables, lower_mcp, lower_models, mcp_secrets,
 };
 
 pub(crate) use ask::Ask;
@@ -64,6 +64,8 @@ pub(crate) struct Agent {
     pub system: String,
     /// Limits that differ from the defaults.
     pub limits: LimitsPatch,
+    /// Tokens of all tools, from which on those of servers are found and not told.
+    pub tools_tokens_max: Option<Ceiling<u64>>,
     /// Its tools, sorted by name.
     pub tools: Vec<Arc<dyn Tool>>,
     /// Why a person is asked before each call, by the name of the tool.
@@ -148,6 +150,7 @@ impl Agent {
             models: lower_models(raw.models, &source, &given.servers)?,
             system,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
+            tools_tokens_max: source.ceiling("tools_tokens_max", raw.tools_tokens_max.as_ref())?,
             tools,
             asks,
             mcp,
@@ -168,6 +171,7 @@ impl Agent {
             models: BTreeMap::new(),
             system: prompt.to_owned(),
             limits: LimitsPatch::default(),
+            tools_tokens_max: None,
             tools: Vec::new(),
             asks: BTreeMap::new(),
             mcp: Vec::new(),
@@ -184,6 +188,7 @@ struct RawAgent {
     models: Option<RawModels>,
     prompt: Option<Text>,
     limits: Option<RawLimits>,
+    tools_tokens_max: Option<Scalar>,
     /// A built-in tool may stand without settings: `echo:`.
     tools: Option<BTreeMap<String, Spanned<Option<RawTool>>>>,
     /// The name that other programs have for it.

@@ -54,6 +54,8 @@ pub(crate) struct Config {
     pub models: BTreeMap<String, ModelFacts>,
     /// Limits that differ from the defaults.
     pub limits: LimitsPatch,
+    /// Tokens of all tools, from which on those of servers are found and not told.
+    pub tools_tokens_max: Option<Ceiling<u64>>,
     /// The bucket for blobs, in place of a folder.
     pub blobs: Option<S3Place>,
     /// No other database names what is in that bucket: what none of these sessions names may go.
@@ -120,6 +122,7 @@ impl Config {
             model: raw.model.map(|model| self::model(&model, &source, &servers)).transpose()?,
             models: lower_models(raw.models, &source, &servers)?,
             limits: raw.limits.unwrap_or_default().lower(&source)?,
+            tools_tokens_max: source.ceiling("tools_tokens_max", raw.tools_tokens_max.as_ref())?,
             servers,
             blobs,
             sweeps_bucket,
@@ -186,6 +189,7 @@ struct RawConfig {
     providers: Option<BTreeMap<String, Spanned<RawProvider>>>,
     models: Option<RawModels>,
     limits: Option<RawLimits>,
+    tools_tokens_max: Option<Scalar>,
     blobs: Option<Spanned<RawBlobs>>,
     /// The name that other programs have for it.
     #[serde(rename = "mcpServers")]

@@ -4,6 +4,7 @@
 mod archive;
 mod asks;
 mod canary;
+mod catalogue;
 mod codes;
 mod config;
 mod damage;

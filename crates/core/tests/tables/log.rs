@@ -90,6 +90,7 @@ impl Log {
             fallbacks: Vec::new(),
             system: String::new(),
             tools: tools(),
+            found: Default::default(),
             gates: Vec::new(),
             asks: Default::default(),
             limits: Limits { tokens_max: None, time_ms_max: None, ..Limits::session() },

@@ -7,6 +7,7 @@ pub(crate) mod cap;
 #[cfg(feature = "command")]
 pub mod command;
 pub mod echo;
+pub mod find;
 pub mod open_result;
 #[cfg(feature = "command")]
 mod process;

@@ -215,6 +215,7 @@ impl World {
                 fallbacks: Vec::new(),
                 system: String::new(),
                 tools: Vec::new(),
+                found: Default::default(),
                 gates: Vec::new(),
                 asks: Default::default(),
                 limits: Limits::session(),

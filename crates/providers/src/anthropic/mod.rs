@@ -93,6 +93,10 @@ impl Provider for AnthropicMessages {
         self.endpoint.server.quirks.pictures
     }
 
+    fn tools_max(&self) -> u32 {
+        self.endpoint.server.quirks.tools_max
+    }
+
     fn cuts_silently(&self) -> bool {
         self.endpoint.server.quirks.cuts_silently
     }

@@ -81,7 +81,7 @@ impl<'a> Checks<'a> {
             Event::RoundStarted(started) => self.round(before, started, entry.at_ms)?,
             Event::ModelReplied(_) => self.reply(before)?,
             Event::GateJudged(e) => {
-                let name = before.call(&e.call).map(|open| open.call.name.as_str());
+                let name = before.call(&e.call).map(|open| open.name.as_str());
                 let allowed = name.is_some_and(|name| before.allowed.contains(name));
                 if e.verdict == Verdict::Allow || allowed && matches!(e.verdict, Verdict::Ask(_)) {
                     self.permitted.insert(e.call.clone());

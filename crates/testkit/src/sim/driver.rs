@@ -324,7 +324,7 @@ impl<'a> Driver<'a> {
 
     fn judge(&mut self, call: &CallId) -> Result<(), Over> {
         let open = self.open(call)?;
-        let (call, name) = (open.call.id.clone(), open.call.name.clone());
+        let (call, name) = (open.call.id.clone(), open.name.clone());
         let wrong = match (&open.tool, &open.arguments) {
             (None, _) => Some((How::UnknownTool, words::unknown_tool(&name, &["look"]))),
             (_, None) => Some((How::BadArguments, words::UNREADABLE.to_owned())),

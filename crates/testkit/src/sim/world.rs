@@ -111,6 +111,7 @@ impl World {
             },
             system: "Be brief.".to_owned(),
             tools: self.tools.clone(),
+            found: Default::default(),
             gates: vec!["dice".to_owned()],
             asks: Default::default(),
             limits,
