@@ -15,6 +15,7 @@ use inspan_store::Ranking;
 use crate::config::Ceiling;
 
 /// What a request can carry.
+#[derive(Clone, Copy)]
 pub(crate) struct Room {
     /// The tokens of all tools that the person wants it to carry at most.
     pub given: Option<Ceiling<u64>>,
