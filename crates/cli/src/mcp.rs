@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use inspan_core::tool::Tool;
-use inspan_mcp::{Grade, Link, Offer, Report, ServerConfig};
+use inspan_mcp::{
+    Grade, Link, Offer, PromptListed, Readable, Report, ResourceListed, ServerConfig,
+};
 use serde_json::json;
 
 use crate::{
@@ -16,6 +18,9 @@ use crate::{
     out::{BAD, BOLD, DIM, GOOD, NOTE, Out, grouped, styled},
     setup::{Mcp, mcp_servers},
 };
+
+/// Characters of what is said of a resource or a prompt in a line.
+const ABOUT_CHARS_MAX: usize = 60;
 
 /// Carries the command out.
 pub(crate) async fn mcp(home: &Home, command: McpCommand) -> Result<u8, Failure> {
@@ -42,11 +47,15 @@ async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
     for server in &servers {
         let Offer { tools, asks, notices } =
             home.mcp.offer(std::slice::from_ref(server), None).await?;
+        // That it can't be used is among the notices.
+        let readable = home.mcp.readable(server).await.unwrap_or_default();
         if args.json {
             out.json(&line(&json!({
                 "server": server.name,
                 "at": place(server),
                 "tools": tools.iter().map(in_json).collect::<Vec<_>>(),
+                "resources": readable.resources.iter().map(resource_in_json).collect::<Vec<_>>(),
+                "prompts": readable.prompts.iter().map(prompt_in_json).collect::<Vec<_>>(),
                 "notices": notices,
             })))?;
             continue;
@@ -61,6 +70,7 @@ async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
             let about = format!("{effects}; {}{asks}", spec.repeat.as_str());
             out.answer(&format!("  {:40}  {}\n", out.shown(&spec.name), styled(DIM, &about)))?;
         }
+        show_readable(&server.name, &readable, &out)?;
         for notice in &notices {
             out.answer(&format!("  {} {}\n", styled(NOTE, "!"), out.shown(notice)))?;
         }
@@ -68,6 +78,41 @@ async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
     // Two servers may be right each by itself.
     home.mcp.offer(&servers, None).await?;
     Ok(0)
+}
+
+/// What can be read, as it is written in a prompt.
+fn show_readable(server: &str, readable: &Readable, out: &Out) -> Result<(), Failure> {
+    let show = |written: &str, about: &str| {
+        let about = styled(DIM, &out.line(about, ABOUT_CHARS_MAX));
+        out.answer(&format!("  {:40}  {about}\n", out.shown(written)))
+    };
+    for ResourceListed { uri, name, about } in &readable.resources {
+        let about = if about.is_empty() { name } else { about };
+        show(&format!("@{server}:{uri}"), about)?;
+    }
+    for PromptListed { name, about, arguments } in &readable.prompts {
+        let argument = |(name, is_required): &(String, bool)| match is_required {
+            true => format!(" {name}=…"),
+            false => format!(" [{name}=…]"),
+        };
+        let arguments: String = arguments.iter().map(argument).collect();
+        show(&format!("/{server}:{name}{arguments}"), about)?;
+    }
+    Ok(())
+}
+
+fn resource_in_json(listed: &ResourceListed) -> serde_json::Value {
+    json!({ "uri": listed.uri, "name": listed.name, "description": listed.about })
+}
+
+fn prompt_in_json(listed: &PromptListed) -> serde_json::Value {
+    let argument =
+        |(name, required): &(String, bool)| json!({ "name": name, "required": required });
+    json!({
+        "name": listed.name,
+        "description": listed.about,
+        "arguments": listed.arguments.iter().map(argument).collect::<Vec<_>>(),
+    })
 }
 
 fn in_json(tool: &Arc<dyn Tool>) -> serde_json::Value {

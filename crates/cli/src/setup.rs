@@ -13,13 +13,15 @@ use inspan_core::{
     gate::{Asking, Gate},
     mask::Mask,
     provider::Provider,
+    shared::Shared,
     store::Store,
     turn::CallStatus,
 };
 use inspan_engine::{Setup, SystemClock};
-use inspan_mcp::{Link, Pictures, ServerConfig};
+use inspan_mcp::{Inquiry, Link, Pictures, ServerConfig};
 use inspan_pictures::{Shrink, media_type};
 use inspan_store::Told;
+use tokio::sync::mpsc;
 
 use crate::{
     agent::{Agent, Ask, Surroundings, program},
@@ -36,6 +38,10 @@ use crate::{
 pub(crate) struct Prepared {
     pub setup: Setup,
     pub notices: Vec<String>,
+    /// The servers of tools.
+    pub servers: Vec<ServerConfig>,
+    /// What they want to be told, where a person is there.
+    pub inquiries: Option<mpsc::Receiver<Inquiry>>,
 }
 
 /// Prepares a run. `before` is the state of the session that goes on; a new one has none.
@@ -95,6 +101,12 @@ pub(crate) async fn prepare(
     set_aside(&mut agent, &*provider, &mut notices);
     let model = models::reference(&url, &facts, &*provider);
     let fallbacks = models::fallbacks(&url, config, &facts, args, &mut notices)?;
+    let mut shared = Shared::default();
+    let inquiries = (asking == Asking::Now).then(|| {
+        let (person, inquiries) = inspan_mcp::inquiries();
+        shared.insert(person);
+        inquiries
+    });
     let ask = Ask::new(asks.clone()).map(|ask| Arc::new(ask) as Arc<dyn Gate>);
     let setup = Setup {
         store,
@@ -105,7 +117,7 @@ pub(crate) async fn prepare(
         fallbacks,
         tools: agent.tools,
         gates: ask.into_iter().collect(),
-        shared: Default::default(),
+        shared,
         clock: Arc::new(SystemClock),
         mask,
         asking,
@@ -123,7 +135,7 @@ pub(crate) async fn prepare(
             workdir: None,
         },
     };
-    Ok(Prepared { setup, notices })
+    Ok(Prepared { setup, notices, servers, inquiries })
 }
 
 /// The servers of tools that a session has, and what masks their secrets.

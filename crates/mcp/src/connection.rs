@@ -4,7 +4,10 @@ use std::{error::Error, io, time::Duration};
 
 use rmcp::{
     RoleClient,
-    model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion},
+    model::{
+        ClientCapabilities, ClientConfig, ElicitationCapability, FormElicitationCapability,
+        Implementation, ProtocolVersion, UrlElicitationCapability,
+    },
     service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService},
     transport::streamable_http_client::StreamableHttpError,
 };
@@ -14,9 +17,9 @@ use tokio::{
 };
 
 use crate::{
-    call::Ear,
     child::{Child, Closed, Junk},
     config::{Link, Protocol, ServerConfig},
+    ear::Ear,
     http,
     kept::Era,
     servers::Place,
@@ -37,6 +40,10 @@ pub(crate) struct Connection {
     pub(crate) title: String,
     /// Whether it says that it has tools.
     pub(crate) has_tools: bool,
+    /// Whether it says that it has resources.
+    pub(crate) has_resources: bool,
+    /// Whether it says that it has prompts.
+    pub(crate) has_prompts: bool,
     service: Mutex<Option<RunningService<RoleClient, Ear>>>,
     child: Option<Child>,
 }
@@ -133,7 +140,9 @@ impl Connection {
             era: if is_modern { Era::Modern } else { Era::Legacy },
             revision: version.map_or(String::new(), |version| version.as_str().to_owned()),
             title: title.map_or(String::new(), |info| format!("{} {}", info.name, info.version)),
-            has_tools: info.is_some_and(|info| info.capabilities.tools.is_some()),
+            has_tools: info.as_ref().is_some_and(|info| info.capabilities.tools.is_some()),
+            has_resources: info.as_ref().is_some_and(|info| info.capabilities.resources.is_some()),
+            has_prompts: info.as_ref().is_some_and(|info| info.capabilities.prompts.is_some()),
             service: Mutex::new(Some(service)),
             child,
         }
@@ -205,7 +214,11 @@ impl Way {
 
 fn client() -> ClientConfig {
     let name = Implementation::new("inspan", env!("CARGO_PKG_VERSION"));
-    ClientConfig::new(ClientCapabilities::default(), name)
+    let mut capabilities = ClientCapabilities::default();
+    // Said whether or not a person is here now: what a server offers must not hang on that.
+    let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+    capabilities.elicitation = Some(elicitation.with_url(UrlElicitationCapability::new()));
+    ClientConfig::new(capabilities, name)
 }
 
 fn is_loss(error: &ClientInitializeError) -> bool {

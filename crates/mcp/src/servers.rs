@@ -9,13 +9,15 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use inspan_core::{hash::Hash, tool::Tool};
+use inspan_core::{hash::Hash, message::Content, tool::Tool};
 
 use crate::{
-    McpError, Pictures, Report, ServerConfig,
+    Inquiries, McpError, Pictures, Report, ServerConfig,
     catalogue::{spec, unknown_names},
+    ear::Attention,
     examine,
     leftovers::{Owner, end_leftovers},
+    readable::{Readable, Wanted},
     server::Server,
     tool::ServerTool,
 };
@@ -145,6 +147,41 @@ impl Servers {
         }
         offer.tools.sort_by_key(|tool| tool.spec().name.clone());
         Ok(offer)
+    }
+
+    /// What the server offers to be read, as far as it is known; else it is started and asked.
+    ///
+    /// # Errors
+    /// [`McpError::Unusable`].
+    pub async fn readable(&self, config: &ServerConfig) -> Result<Readable, McpError> {
+        let kept = self.server(config).catalogue().await;
+        let unusable = |why| McpError::Unusable { server: config.name.clone(), why };
+        Ok(kept.map_err(unusable)?.readable.clone())
+    }
+
+    /// Reads a resource or a prompt of the server. What it wants to be told for that is asked of the
+    /// `person`.
+    ///
+    /// # Errors
+    /// [`McpError::NotRead`].
+    pub async fn read(
+        &self,
+        config: &ServerConfig,
+        wanted: &Wanted,
+        pictures: Option<&Pictures>,
+        person: Option<Inquiries>,
+    ) -> Result<Vec<Content>, McpError> {
+        let attention = Attention::new(&config.name, None, person);
+        let answer = self.server(config).read(wanted, &attention).await;
+        let content = match answer {
+            Ok(answer) => wanted.content(&answer, pictures).await,
+            Err(why) => Err(attention.unasked().unwrap_or(why)),
+        };
+        content.map_err(|why| McpError::NotRead {
+            server: config.name.clone(),
+            what: wanted.named(),
+            why,
+        })
     }
 
     /// Starts a server, looks at everything that can be seen of it, and closes it. What was known
