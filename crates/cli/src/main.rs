@@ -3,6 +3,7 @@
 
 mod agent;
 mod answer;
+mod approved;
 mod args;
 mod before;
 mod config;
@@ -31,6 +32,7 @@ mod sessions;
 mod setup;
 mod show;
 mod sweep;
+mod toolbox;
 mod verify;
 mod whole;
 mod worker;

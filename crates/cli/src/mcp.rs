@@ -45,7 +45,7 @@ async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     for server in &servers {
-        let Offer { tools, asks, notices } =
+        let Offer { tools, asks, notices, .. } =
             home.mcp.offer(std::slice::from_ref(server), None).await?;
         // That it can't be used is among the notices.
         let readable = home.mcp.readable(server).await.unwrap_or_default();

@@ -17,21 +17,24 @@ use inspan_core::{
     store::Store,
     turn::CallStatus,
 };
-use inspan_engine::{Setup, SystemClock};
+use inspan_engine::{Catalogue, Setup, SystemClock};
 use inspan_mcp::{Inquiry, Link, Pictures, ServerConfig};
 use inspan_pictures::{Shrink, media_type};
 use inspan_store::Told;
 use tokio::sync::mpsc;
 
 use crate::{
-    agent::{Agent, Ask, Surroundings, program},
+    agent::{Agent, Ask, LiveAsks, Surroundings, program},
+    approved::{Approved, Change},
     args::DriveArgs,
     config::Config,
     exit::Failure,
     gates,
     home::{Home, is_folder},
+    input::is_yes,
     models,
     out::{NOTE, Out, styled},
+    toolbox::{ACCEPT, Reviewed, Source, Toolbox},
 };
 
 /// Everything that a session needs, and what a person should be told about it.
@@ -63,11 +66,18 @@ pub(crate) async fn prepare(
     let blobs = home.blobs(config, &*store, tell_of_blobs(mask.clone()))?;
     let shown = Pictures { blobs: blobs.clone(), media_type: |bytes| media_type(bytes).ok() };
     let servers = with_servers(config, &agent, &workdir);
-    let offer = home.mcp.offer(&servers, Some(&shown)).await?;
-    notices.extend(offer.notices.iter().map(|notice| mask.text(notice).into_owned()));
-    agent.tools.extend(offer.tools);
+    let asking = asking(args, before)?;
+    let source = Source {
+        servers: home.mcp.clone(),
+        configs: servers.clone(),
+        pictures: shown,
+        approved: Approved::new(&home.folder),
+    };
+    let own = agent.tools.clone();
+    let reviewed = reviewed(&source, asking, (args, before), &mask, &mut notices).await?;
+    agent.tools.extend(reviewed.offer.tools.iter().cloned());
     agent.tools.sort_by_key(|tool| tool.spec().name.clone());
-    agent.asks.extend(offer.asks);
+    agent.asks.extend(reviewed.offer.asks.clone());
     let mut limits = Limits::session();
     config.limits.apply(&mut limits);
     agent.limits.apply(&mut limits);
@@ -80,7 +90,6 @@ pub(crate) async fn prepare(
     }
     args.limits.patch().apply(&mut limits);
 
-    let asking = asking(args, before)?;
     let asks = match before {
         None => agent.asks.clone(),
         Some(before) => {
@@ -107,7 +116,12 @@ pub(crate) async fn prepare(
         shared.insert(person);
         inquiries
     });
-    let ask = Ask::new(asks.clone()).map(|ask| Arc::new(ask) as Arc<dyn Gate>);
+    let live = LiveAsks::new(asks.clone());
+    let may_ask = !asks.is_empty() || servers.iter().any(|server| !server.ask.is_empty());
+    let ask = may_ask.then(|| Arc::new(Ask(live.clone())) as Arc<dyn Gate>);
+    let has_servers = !servers.is_empty();
+    let toolbox = || Toolbox::new(source, &reviewed, own, live, provider.clone());
+    let catalogue = has_servers.then(|| Arc::new(toolbox()) as Arc<dyn Catalogue>);
     let setup = Setup {
         store,
         blobs: Some(blobs),
@@ -116,6 +130,7 @@ pub(crate) async fn prepare(
         provider,
         fallbacks,
         tools: agent.tools,
+        catalogue,
         gates: ask.into_iter().collect(),
         shared,
         clock: Arc::new(SystemClock),
@@ -136,6 +151,47 @@ pub(crate) async fn prepare(
         },
     };
     Ok(Prepared { setup, notices, servers, inquiries })
+}
+
+/// What the servers offer, as it was approved. What changed since is shown to the person who is there
+/// and taken when they agree, or when they said so with the flag; else it is left out.
+async fn reviewed(
+    source: &Source,
+    asking: Asking,
+    (args, before): (&DriveArgs, Option<&State>),
+    mask: &Mask,
+    notices: &mut Vec<String>,
+) -> Result<Reviewed, Failure> {
+    let mut reviewed = source.review().await?;
+    notices.extend(reviewed.offer.notices.iter().map(|notice| mask.text(notice).into_owned()));
+    if reviewed.changes.is_empty() {
+        return Ok(reviewed);
+    }
+    let out = Out::new(mask.clone());
+    let is_shown = args.accept_changes || asking == Asking::Now;
+    for Change { tool, diff } in reviewed.changes.iter().filter(|_| is_shown) {
+        let head = format!("the tool `{}` is not as it was approved:", out.shown(tool));
+        out.progress(&format!("{} {head}\n{}\n", styled(NOTE, "!"), out.shown(diff)));
+    }
+    let names: Vec<String> = reviewed.changes.iter().map(|c| format!("`{}`", c.tool)).collect();
+    let names = names.join(", ");
+    let is_accepted = args.accept_changes
+        || asking == Asking::Now && {
+            let question = out.shown(&format!("May {names} be used as it is now?"));
+            is_yes(&format!("{} {question}", styled(NOTE, "?")), &out)?
+        };
+    if is_accepted {
+        notices.push(format!("{names} is approved as it is now"));
+        reviewed.accept(source)?;
+    } else {
+        let session = before.and_then(|state| state.started.as_ref());
+        let how = match session {
+            Some(started) => format!("inspan resume {} --accept-changes", started.session),
+            None => ACCEPT.to_owned(),
+        };
+        notices.extend(reviewed.leave_out(&how));
+    }
+    Ok(reviewed)
 }
 
 /// The servers of tools that a session has, and what masks their secrets.

@@ -6,13 +6,15 @@ use rmcp::{
     RoleClient,
     model::{
         ClientCapabilities, ClientConfig, ElicitationCapability, FormElicitationCapability,
-        Implementation, ProtocolVersion, UrlElicitationCapability,
+        Implementation, ProtocolVersion, ServerNotification, SubscriptionFilter,
+        UrlElicitationCapability,
     },
     service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService},
     transport::streamable_http_client::StreamableHttpError,
 };
 use tokio::{
     sync::Mutex,
+    task::AbortHandle,
     time::{Instant, timeout, timeout_at},
 };
 
@@ -46,6 +48,17 @@ pub(crate) struct Connection {
     pub(crate) has_prompts: bool,
     service: Mutex<Option<RunningService<RoleClient, Ear>>>,
     child: Option<Child>,
+    /// Hears of changes, in the newest revision.
+    _subscribed: Option<Subscribed>,
+}
+
+/// A subscription, which ends with the value.
+struct Subscribed(AbortHandle);
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Connection {
@@ -134,7 +147,12 @@ impl Connection {
         let version = info.as_ref().map(|info| info.protocol_version.clone());
         let is_modern = version.as_ref().is_some_and(|version| !version.has_initialize());
         let title = info.as_ref().and_then(|info| info.server_info.as_ref());
+        let tools = info.as_ref().and_then(|info| info.capabilities.tools.as_ref());
+        let tells = tools.is_some_and(|tools| tools.list_changed == Some(true));
+        // In the older revisions it tells everybody.
+        let subscribed = (is_modern && tells).then(|| subscribe(&service, &ear));
         Self {
+            _subscribed: subscribed,
             peer: service.peer().clone(),
             ear,
             era: if is_modern { Era::Modern } else { Era::Legacy },
@@ -175,6 +193,22 @@ impl Connection {
         }
         Some(self.child.as_ref()?.close().await)
     }
+}
+
+/// Asks the server to tell when its tools are others.
+fn subscribe(service: &RunningService<RoleClient, Ear>, ear: &Ear) -> Subscribed {
+    let (peer, ear) = (service.peer().clone(), ear.clone());
+    let listening = async move {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        // Without it, a change is seen when the server is started anew.
+        let Ok(mut subscription) = peer.listen(filter).await else { return };
+        while let Ok(Some(news)) = subscription.next().await {
+            if matches!(news, ServerNotification::ToolListChangedNotification(_)) {
+                ear.changed();
+            }
+        }
+    };
+    Subscribed(tokio::spawn(listening).abort_handle())
 }
 
 struct Refused {

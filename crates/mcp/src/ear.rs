@@ -2,7 +2,10 @@
 //! a call.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -32,6 +35,8 @@ const WAITING_TOLD: Duration = Duration::from_secs(1);
 pub(crate) struct Ear {
     client: ClientConfig,
     calls: Arc<Mutex<Vec<Heard>>>,
+    /// Whether the server said that its tools are others now.
+    is_changed: Arc<AtomicBool>,
 }
 
 /// A question under way. A server does not say which one it asks a person about: the last one with a
@@ -128,7 +133,17 @@ impl Drop for Listening {
 
 impl Ear {
     pub(crate) fn new(client: ClientConfig) -> Self {
-        Self { client, calls: Arc::default() }
+        Self { client, calls: Arc::default(), is_changed: Arc::default() }
+    }
+
+    /// The tools are others than those that were listed.
+    pub(crate) fn changed(&self) {
+        self.is_changed.store(true, Ordering::Release);
+    }
+
+    /// Whether the tools must be listed again, which whoever asks will do.
+    pub(crate) fn take_change(&self) -> bool {
+        self.is_changed.swap(false, Ordering::AcqRel)
     }
 
     /// Listens to this call until the value is dropped.
@@ -190,6 +205,10 @@ impl ClientHandler for Ear {
         let calls = self.calls();
         let call = calls.iter().find(|call| call.token == params.progress_token);
         call.and_then(|call| call.progress.as_ref()).into_iter().for_each(Progress::made);
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed();
     }
 
     async fn create_elicitation(

@@ -1,7 +1,10 @@
 //! One server for the time of this process: started when it is needed, and again when it ended.
 
 use std::{
-    sync::{Arc, Mutex as Lock, PoisonError},
+    sync::{
+        Arc, Mutex as Lock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -37,6 +40,8 @@ pub(crate) struct Server {
     place: Arc<Place>,
     live: Mutex<Live>,
     kept: Lock<Option<Arc<Kept>>>,
+    /// How often what it offers became another.
+    changes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -67,7 +72,8 @@ impl Server {
     /// The same of which nothing is known; what is found out is kept.
     pub(crate) fn unknown(config: ServerConfig, place: Arc<Place>) -> Self {
         let fingerprint = config.fingerprint();
-        Self { config, fingerprint, place, live: Mutex::default(), kept: Lock::default() }
+        let (live, kept, changes) = (Mutex::default(), Lock::default(), AtomicU64::new(0));
+        Self { config, fingerprint, place, live, kept, changes }
     }
 
     /// What it is called.
@@ -85,6 +91,22 @@ impl Server {
         }
         self.connection().await?;
         self.kept().ok_or_else(|| "it offers no list of tools".to_owned())
+    }
+
+    /// Lists its tools again, if it said that they are others now. Gives how often what it offers
+    /// became another so far.
+    pub(crate) async fn changes(&self) -> u64 {
+        // What is being started will be listed anyway.
+        if let Ok(live) = self.live.try_lock()
+            && let Some(connection) = live.connection.as_ref().filter(|live| !live.has_ended())
+            && connection.ear.take_change()
+            && let Ok(catalogue) = list(connection).await
+            && let Some(kept) = self.kept()
+        {
+            let readable = kept.readable.clone();
+            self.keep(Kept { era: connection.era, catalogue, readable });
+        }
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Asks it. A call that may be repeated is tried once more when the connection was lost.
@@ -200,7 +222,9 @@ impl Server {
             // Without it the server is started and asked the next time.
             let _ = kept.write(folder, &self.fingerprint);
         }
+        let is_other = before.is_some_and(|before| before.catalogue != kept.catalogue);
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(kept));
+        self.changes.fetch_add(u64::from(is_other), Ordering::AcqRel);
     }
 }
 

@@ -79,6 +79,8 @@ pub struct Offer {
     pub tools: Vec<Arc<dyn Tool>>,
     /// Why a person is asked before a call, by the names of the tools for which that is so.
     pub asks: BTreeMap<String, String>,
+    /// Whose each tool is, by its name: see [`ServerConfig::identity`].
+    pub servers: BTreeMap<String, Hash>,
     /// What a person should be told: servers that can't be used, tools that are set aside.
     pub notices: Vec<String>,
 }
@@ -121,6 +123,7 @@ impl Servers {
                     continue;
                 }
             };
+            let identity = config.identity();
             for (tool, why) in catalogue.set_aside.iter().filter(|(tool, _)| config.offers(tool)) {
                 let about = format!("`{tool}` of the MCP server `{name}` is left out: {why}");
                 offer.notices.push(about);
@@ -137,6 +140,7 @@ impl Servers {
                 if let Some(why) = config.asked(&tool.name) {
                     offer.asks.insert(spec.name.clone(), why.to_owned());
                 }
+                offer.servers.insert(spec.name.clone(), identity);
                 offer.tools.push(Arc::new(ServerTool::new(
                     spec,
                     tool.name.clone(),
@@ -147,6 +151,14 @@ impl Servers {
         }
         offer.tools.sort_by_key(|tool| tool.spec().name.clone());
         Ok(offer)
+    }
+
+    /// A number that is another one when what these servers offer is: see [`Servers::offer`]. A
+    /// server that said so is asked for its list first, which takes as long as it takes, within the
+    /// limit of such a list.
+    pub async fn changes(&self, configs: &[ServerConfig]) -> u64 {
+        let servers: Vec<Arc<Server>> = configs.iter().map(|config| self.server(config)).collect();
+        join_all(servers.iter().map(|server| server.changes())).await.iter().sum()
     }
 
     /// What the server offers to be read, as far as it is known; else it is started and asked.

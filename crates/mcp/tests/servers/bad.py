@@ -17,7 +17,7 @@ PIXEL = (
 )
 TOOLS = [
     "echo", "picture", "pieces", "failing", "refused", "die", "die_once", "hang", "huge", "late",
-    "working", "again", "odd", "asking", "cancelled", "elicits", "visits", "samples",
+    "working", "again", "odd", "asking", "cancelled", "elicits", "visits", "samples", "grow",
 ]
 
 
@@ -199,6 +199,10 @@ def call(id, params):
         say({"id": id, "error": {"code": -32042, "message": "log in first", "data": {
             "elicitations": [{"mode": "url", "message": "Log in.", "elicitationId": "1",
                               "url": "https://example.com/login"}]}}})
+    elif name == "grow":
+        TOOLS.append("grown")
+        say({"method": "notifications/tools/list_changed"})
+        text("grown")
     elif name == "samples":
         say({"id": id, "result": {"resultType": "input_required", "inputRequests": {
             "a": {"method": "sampling/createMessage", "params": {}}}}})
