@@ -11,11 +11,11 @@ use std::{
 
 use inspan_core::{hash::Hash, tool::ToolSpec};
 use inspan_mcp::Offer;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use similar::TextDiff;
 
-use crate::exit::Failure;
+use crate::{exit::Failure, folder::FolderFile};
 
 /// Lines around a changed one that are shown.
 const CONTEXT_LINES: usize = 2;
@@ -37,6 +37,15 @@ struct File {
 struct Tool {
     description: String,
     schema: Value,
+}
+
+/// What a person said to the servers of a folder.
+#[derive(Serialize, Deserialize)]
+struct Said {
+    folder: String,
+    /// The hash of the file that they said it to.
+    content: Hash,
+    agreed: bool,
 }
 
 /// A tool that is not as it was approved.
@@ -100,26 +109,57 @@ impl Approved {
         Ok(())
     }
 
-    /// A file that can't be understood is an error: it would approve anything.
+    /// What the person said to a folder's file as it is now; `None` when they were not asked about
+    /// it, or about another content.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub(crate) fn said_of(&self, file: &FolderFile) -> Result<Option<bool>, Failure> {
+        let said: Option<Said> = self.read_file(&self.folder_path(file))?;
+        Ok(said.filter(|said| said.content == file.hash()).map(|said| said.agreed))
+    }
+
+    /// Keeps what the person said to a folder's file as it is now.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn say_of(&self, file: &FolderFile, agreed: bool) -> Result<(), Failure> {
+        let folder = file.folder().display().to_string();
+        let said = Said { folder, content: file.hash(), agreed };
+        self.write_file(&self.folder_path(file), &said)
+    }
+
+    fn folder_path(&self, file: &FolderFile) -> PathBuf {
+        let folder = Hash::of(&[file.folder().as_os_str().as_encoded_bytes()]);
+        self.folder.join(format!("folder-{folder}.json"))
+    }
+
     fn read(&self, server: &Hash) -> Result<File, Failure> {
-        let path = self.path(server);
-        let read = match fs::read(&path) {
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(File::default()),
+        Ok(self.read_file(&self.path(server))?.unwrap_or_default())
+    }
+
+    /// A file that can't be understood is an error: it would approve anything.
+    fn read_file<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>, Failure> {
+        let read = match fs::read(path) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(why) => Err(why),
             Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
         };
-        read.map_err(|why| Failure::File { what: what(&path), why })
+        read.map(Some).map_err(|why| Failure::File { what: what(path), why })
     }
 
     fn write(&self, server: &Hash, file: &File) -> Result<(), Failure> {
-        let path = self.path(server);
+        self.write_file(&self.path(server), file)
+    }
+
+    fn write_file(&self, path: &Path, file: &impl Serialize) -> Result<(), Failure> {
         let beside = path.with_extension(format!("{}.new", std::process::id()));
         let write = || {
             fs::create_dir_all(&self.folder)?;
             fs::write(&beside, serde_json::to_string(file)?)?;
-            fs::rename(&beside, &path)
+            fs::rename(&beside, path)
         };
-        write().map_err(|why| Failure::File { what: what(&path), why })
+        write().map_err(|why| Failure::File { what: what(path), why })
     }
 
     fn path(&self, server: &Hash) -> PathBuf {
@@ -128,7 +168,7 @@ impl Approved {
 }
 
 fn what(path: &Path) -> String {
-    format!("what was approved of an MCP server, {}", path.display())
+    format!("what was approved of MCP servers, {}", path.display())
 }
 
 fn by_server(offer: &Offer) -> BTreeMap<Hash, Vec<Arc<ToolSpec>>> {

@@ -108,6 +108,15 @@ pub(crate) enum McpCommand {
         #[command(flatten)]
         args: McpArgs,
     },
+    /// Agree to the servers that .mcp.json of the working directory names, as it is now
+    Trust {
+        /// Don't ask
+        #[arg(long, conflicts_with = "no")]
+        yes: bool,
+        /// Take it back: they are left out, without a question
+        #[arg(long)]
+        no: bool,
+    },
 }
 
 #[derive(Args)]

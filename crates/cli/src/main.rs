@@ -10,6 +10,7 @@ mod config;
 mod exit;
 mod export;
 mod find;
+mod folder;
 mod fork;
 mod form;
 mod gates;
@@ -28,6 +29,7 @@ mod progress;
 mod record;
 mod remove;
 mod run;
+mod servers;
 mod sessions;
 mod setup;
 mod show;
@@ -144,7 +146,8 @@ impl Command {
             Self::Sessions(args) => args.json,
             Self::Search { json, .. } | Self::Show { json, .. } => *json,
             Self::Mcp(McpCommand::List(args) | McpCommand::Doctor { args, .. }) => args.json,
-            Self::Worker(_)
+            Self::Mcp(McpCommand::Trust { .. })
+            | Self::Worker(_)
             | Self::Answer(_)
             | Self::Deliver(_)
             | Self::Verify { .. }

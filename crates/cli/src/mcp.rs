@@ -1,6 +1,6 @@
 //! `inspan mcp`: the servers of tools, what they offer and how they are.
 
-use std::sync::Arc;
+use std::{io::IsTerminal, sync::Arc};
 
 use futures_util::future::join_all;
 use inspan_core::tool::Tool;
@@ -10,12 +10,15 @@ use inspan_mcp::{
 use serde_json::json;
 
 use crate::{
+    approved::Approved,
     args::{McpArgs, McpCommand},
     config::{Config, near},
     exit::Failure,
+    folder::FolderFile,
     home::Home,
     json::line,
     out::{BAD, BOLD, DIM, GOOD, NOTE, Out, grouped, styled},
+    servers,
     setup::{Mcp, mcp_servers},
 };
 
@@ -26,6 +29,7 @@ const ABOUT_CHARS_MAX: usize = 60;
 pub(crate) async fn mcp(home: &Home, command: McpCommand) -> Result<u8, Failure> {
     match command {
         McpCommand::List(args) => list(home, &args).await,
+        McpCommand::Trust { yes, no } => trust(home, yes, no),
         McpCommand::Doctor { name, args } => doctor(home, name.as_deref(), &args).await,
     }
 }
@@ -34,8 +38,43 @@ pub(crate) async fn mcp(home: &Home, command: McpCommand) -> Result<u8, Failure>
 fn servers(home: &Home, args: &McpArgs) -> Result<(Vec<ServerConfig>, Out), Failure> {
     let config = Config::load(&home.folder, home.environment.clone())?;
     let agent = args.agent.as_deref();
-    let Mcp { servers, mask } = mcp_servers(&config, agent, &home.workdir)?;
-    Ok((servers, Out::new(mask)))
+    let Mcp { servers, mask, notices } = mcp_servers(home, &config, agent, &home.workdir)?;
+    let out = Out::new(mask);
+    for notice in notices {
+        out.progress(&format!("{} {}\n", styled(NOTE, "!"), out.shown(&notice)));
+    }
+    Ok((servers, out))
+}
+
+/// Agrees to the working directory's file of servers as it is, or takes that back.
+fn trust(home: &Home, yes: bool, no: bool) -> Result<u8, Failure> {
+    let out = Out::new(home.mask()?);
+    let file = FolderFile::read(&home.workdir).map_err(Failure::Usage)?;
+    let file = file.ok_or_else(|| {
+        let folder = home.workdir.display();
+        Failure::Usage(format!("{folder} has no .mcp.json that names servers"))
+    })?;
+    let is_terminal = std::io::stdin().is_terminal();
+    let agreed = match (yes, no) {
+        (_, true) => false,
+        (true, false) => {
+            servers::tell(&file, &out);
+            true
+        }
+        (false, false) if is_terminal => servers::agrees(&file, &out)?,
+        (false, false) => {
+            servers::tell(&file, &out);
+            let why = "nobody can be asked: standard input is no terminal; agree with --yes";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+    };
+    Approved::new(&home.folder).say_of(&file, agreed)?;
+    let said = match agreed {
+        true => "agreed; a changed file asks again",
+        false => "not agreed: they are left out",
+    };
+    out.progress(&format!("{}\n", styled(DIM, said)));
+    Ok(0)
 }
 
 async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {

@@ -377,7 +377,7 @@ impl Turn<'_> {
                     progress.entry(&entry, &state, self.out);
                     match &entry.event {
                         Event::PermissionAsked(e) if asks_here => {
-                            self.person.ask(e.clone(), self.out)
+                            self.person.ask(e.clone(), self.out);
                         }
                         Event::PermissionAnswered(e) => self.person.closed(&e.call, self.out),
                         Event::ToolFinished(e) => self.person.closed(&e.call, self.out),

@@ -18,23 +18,23 @@ use inspan_core::{
     turn::CallStatus,
 };
 use inspan_engine::{Catalogue, Setup, SystemClock};
-use inspan_mcp::{Inquiry, Link, Pictures, ServerConfig};
+use inspan_mcp::{Inquiry, Pictures, ServerConfig};
 use inspan_pictures::{Shrink, media_type};
 use inspan_store::Told;
 use tokio::sync::mpsc;
 
 use crate::{
-    agent::{Agent, Ask, LiveAsks, Surroundings, program},
-    approved::{Approved, Change},
+    agent::{Agent, Ask, LiveAsks, Surroundings},
+    approved::Approved,
     args::DriveArgs,
     config::Config,
     exit::Failure,
     gates,
     home::{Home, is_folder},
-    input::is_yes,
     models,
     out::{NOTE, Out, styled},
-    toolbox::{ACCEPT, Reviewed, Source, Toolbox},
+    servers,
+    toolbox::{Source, Toolbox},
 };
 
 /// Everything that a session needs, and what a person should be told about it.
@@ -61,12 +61,16 @@ pub(crate) async fn prepare(
     let recorded = before.and_then(|state| state.config.as_deref());
     let mut notices = Vec::new();
     let workdir = workdir(home, args, before)?;
-    let mut agent = load_agent(&workdir, config, args, recorded)?;
-    let mask = config.mask_with(agent.secrets.clone());
+    let asking = asking(args, before)?;
+    let folder = servers::of_folder(home, config, &workdir, asking)?;
+    let has_servers = !config.mcp.is_empty() || !folder.servers.is_empty();
+    let mut agent = load_agent(&workdir, config, args, (recorded, has_servers))?;
+    let secrets = agent.secrets.iter().chain(&folder.secrets).cloned();
+    let mask = config.mask_with(secrets.collect());
+    notices.extend(folder.notices.iter().map(|notice| mask.text(notice).into_owned()));
     let blobs = home.blobs(config, &*store, tell_of_blobs(mask.clone()))?;
     let shown = Pictures { blobs: blobs.clone(), media_type: |bytes| media_type(bytes).ok() };
-    let servers = with_servers(config, &agent, &workdir);
-    let asking = asking(args, before)?;
+    let servers = servers::all(config, &agent, &folder, &workdir);
     let source = Source {
         servers: home.mcp.clone(),
         configs: servers.clone(),
@@ -74,7 +78,7 @@ pub(crate) async fn prepare(
         approved: Approved::new(&home.folder),
     };
     let own = agent.tools.clone();
-    let reviewed = reviewed(&source, asking, (args, before), &mask, &mut notices).await?;
+    let reviewed = servers::reviewed(&source, asking, (args, before), &mask, &mut notices).await?;
     agent.tools.extend(reviewed.offer.tools.iter().cloned());
     agent.tools.sort_by_key(|tool| tool.spec().name.clone());
     agent.asks.extend(reviewed.offer.asks.clone());
@@ -119,9 +123,9 @@ pub(crate) async fn prepare(
     let live = LiveAsks::new(asks.clone());
     let may_ask = !asks.is_empty() || servers.iter().any(|server| !server.ask.is_empty());
     let ask = may_ask.then(|| Arc::new(Ask(live.clone())) as Arc<dyn Gate>);
-    let has_servers = !servers.is_empty();
     let toolbox = || Toolbox::new(source, &reviewed, own, live, provider.clone());
-    let catalogue = has_servers.then(|| Arc::new(toolbox()) as Arc<dyn Catalogue>);
+    let has_any = !servers.is_empty();
+    let catalogue = has_any.then(|| Arc::new(toolbox()) as Arc<dyn Catalogue>);
     let setup = Setup {
         store,
         blobs: Some(blobs),
@@ -153,51 +157,11 @@ pub(crate) async fn prepare(
     Ok(Prepared { setup, notices, servers, inquiries })
 }
 
-/// What the servers offer, as it was approved. What changed since is shown to the person who is there
-/// and taken when they agree, or when they said so with the flag; else it is left out.
-async fn reviewed(
-    source: &Source,
-    asking: Asking,
-    (args, before): (&DriveArgs, Option<&State>),
-    mask: &Mask,
-    notices: &mut Vec<String>,
-) -> Result<Reviewed, Failure> {
-    let mut reviewed = source.review().await?;
-    notices.extend(reviewed.offer.notices.iter().map(|notice| mask.text(notice).into_owned()));
-    if reviewed.changes.is_empty() {
-        return Ok(reviewed);
-    }
-    let out = Out::new(mask.clone());
-    let is_shown = args.accept_changes || asking == Asking::Now;
-    for Change { tool, diff } in reviewed.changes.iter().filter(|_| is_shown) {
-        let head = format!("the tool `{}` is not as it was approved:", out.shown(tool));
-        out.progress(&format!("{} {head}\n{}\n", styled(NOTE, "!"), out.shown(diff)));
-    }
-    let names: Vec<String> = reviewed.changes.iter().map(|c| format!("`{}`", c.tool)).collect();
-    let names = names.join(", ");
-    let is_accepted = args.accept_changes
-        || asking == Asking::Now && {
-            let question = out.shown(&format!("May {names} be used as it is now?"));
-            is_yes(&format!("{} {question}", styled(NOTE, "?")), &out)?
-        };
-    if is_accepted {
-        notices.push(format!("{names} is approved as it is now"));
-        reviewed.accept(source)?;
-    } else {
-        let session = before.and_then(|state| state.started.as_ref());
-        let how = match session {
-            Some(started) => format!("inspan resume {} --accept-changes", started.session),
-            None => ACCEPT.to_owned(),
-        };
-        notices.extend(reviewed.leave_out(&how));
-    }
-    Ok(reviewed)
-}
-
 /// The servers of tools that a session has, and what masks their secrets.
 pub(crate) struct Mcp {
     pub servers: Vec<ServerConfig>,
     pub mask: Mask,
+    pub notices: Vec<String>,
 }
 
 /// The servers that a new session in `workdir` has with the agent in this folder.
@@ -205,6 +169,7 @@ pub(crate) struct Mcp {
 /// # Errors
 /// The agent's folder makes no sense.
 pub(crate) fn mcp_servers(
+    home: &Home,
     config: &Config,
     agent: Option<&Path>,
     workdir: &Path,
@@ -213,28 +178,11 @@ pub(crate) fn mcp_servers(
         Some(folder) => Agent::load(folder, &surroundings(workdir, config))?,
         None => Agent::built_in(false),
     };
-    let servers = with_servers(config, &agent, workdir);
-    Ok(Mcp { servers, mask: config.mask_with(agent.secrets) })
-}
-
-/// The agent's servers, and those that every agent has. A program of these is where the session
-/// works, or on `PATH`; one that is not there is missed when it is started.
-fn with_servers(config: &Config, agent: &Agent, workdir: &Path) -> Vec<ServerConfig> {
-    let of_agent = |server: &&ServerConfig| agent.mcp.iter().any(|own| own.name == server.name);
-    let mut servers: Vec<_> = config.mcp.iter().filter(|s| !of_agent(s)).cloned().collect();
-    for server in &mut servers {
-        let Link::Program(link) = &mut server.link else { continue };
-        link.folder = workdir.join(&link.folder);
-        let name = link.argv.first_mut();
-        if let Some(name) = name
-            && let Ok(found) = program::find(name, workdir, &link.environment)
-        {
-            *name = found;
-        }
-    }
-    servers.extend(agent.mcp.iter().cloned());
-    servers.sort_by(|a, b| a.name.cmp(&b.name));
-    servers
+    let folder = servers::of_folder(home, config, workdir, Asking::Never)?;
+    let servers = servers::all(config, &agent, &folder, workdir);
+    let secrets = agent.secrets.into_iter().chain(folder.secrets);
+    let mask = config.mask_with(secrets.collect());
+    Ok(Mcp { servers, mask, notices: folder.notices })
 }
 
 /// When a person is asked: as the flag says; else at the terminal, if there is one. A session that
@@ -269,7 +217,7 @@ fn load_agent(
     workdir: &Path,
     config: &Config,
     args: &DriveArgs,
-    recorded: Option<&SessionConfigured>,
+    (recorded, has_servers): (Option<&SessionConfigured>, bool),
 ) -> Result<Agent, Failure> {
     let given = surroundings(workdir, config);
     let began_with = recorded
@@ -282,7 +230,7 @@ fn load_agent(
             "the agent's folder {path} is gone; name another with --agent DIR"
         ))),
         (None, Some(path)) => Ok(Agent::load(Path::new(path), &given)?),
-        (None, None) => Ok(Agent::built_in(!config.mcp.is_empty())),
+        (None, None) => Ok(Agent::built_in(has_servers)),
     }
 }
 

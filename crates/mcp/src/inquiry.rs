@@ -281,10 +281,9 @@ impl Field {
         match checked {
             Ok(mut fields) => Ok(fields.get_mut(&self.name).map(Value::take)),
             Err(why) => {
-                let place = format!("`/{}", self.name);
                 let why = why.lines().next().unwrap_or_default();
-                Err(why.split_once("`: ").filter(|_| why.starts_with(&place)).map_or(why, |p| p.1))
-                    .map_err(str::to_owned)
+                let place = format!("`/{}`: ", self.name);
+                Err(why.strip_prefix(&place).unwrap_or(why).to_owned())
             }
         }
     }

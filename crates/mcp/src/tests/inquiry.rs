@@ -1,6 +1,6 @@
 use super::*;
 
-fn form(properties: Value, required: Value) -> Result<Vec<Field>, String> {
+fn form(properties: &Value, required: &Value) -> Result<Vec<Field>, String> {
     let schema = json!({ "type": "object", "properties": properties, "required": required });
     match wants(&json!({ "requestedSchema": schema }))? {
         Wants::Form(fields) => Ok(fields),
@@ -21,7 +21,7 @@ fn fields_are_read_by_their_kind() {
         "member": { "type": "boolean", "default": true },
         "one": one, "titled": titled, "many": many,
     });
-    let fields = form(properties, json!(["name"])).unwrap();
+    let fields = form(&properties, &json!(["name"])).unwrap();
     let read =
         |name: &str, line: &str| fields.iter().find(|field| field.name == name).unwrap().read(line);
     let table = [
@@ -60,10 +60,10 @@ fn what_no_person_can_type_is_told() {
         (0..FIELDS_MAX + 1).map(|n| (n.to_string(), json!({ "type": "string" }))).collect();
     let table = [
         (
-            form(nested, json!([])),
+            form(&nested, &json!([])),
             "the server asks for `a`, which is of no kind that a person can type",
         ),
-        (form(many.into(), json!([])), "the server asks for 33 fields, and at most 32 are"),
+        (form(&many.into(), &json!([])), "the server asks for 33 fields, and at most 32 are"),
     ];
     for (found, expected) in table {
         assert_eq!(found.err().as_deref(), Some(expected));
