@@ -97,6 +97,7 @@ fn setup(store: Arc<dyn Store>, url: &str, repeat: Repeat) -> Result<Setup, Box<
         provider: connect("here://bench", &[server], None)?,
         fallbacks: Vec::new(),
         tools: vec![Arc::new(Note::new(repeat))],
+        catalogue: None,
         gates: Vec::new(),
         shared: Default::default(),
         clock: Arc::new(SystemClock),

@@ -108,6 +108,15 @@ pub(crate) enum McpCommand {
         #[command(flatten)]
         args: McpArgs,
     },
+    /// Agree to the servers that .mcp.json of the working directory names, as it is now
+    Trust {
+        /// Don't ask
+        #[arg(long, conflicts_with = "no")]
+        yes: bool,
+        /// Take it back: they are left out, without a question
+        #[arg(long)]
+        no: bool,
+    },
 }
 
 #[derive(Args)]
@@ -283,7 +292,8 @@ pub(crate) struct DriveArgs {
     /// When a person is asked whether a call may run [default: now at a terminal, else never]
     #[arg(long, value_name = "WHEN")]
     pub ask: Option<AskArg>,
-    /// Let the agent ask about less than this session did so far
+    /// Let the agent ask about less than this session did so far, and approve tools of servers that
+    /// are not as they were approved
     #[arg(long)]
     pub accept_changes: bool,
     /// Print one update a line as JSON on standard output, in place of the answer

@@ -24,39 +24,46 @@ pub(crate) struct Room {
     pub tools_max: u32,
 }
 
-/// Adds the tools that find others, when all of `tools` are more than a request should carry, and
-/// says which are to be found: those of servers, by name, with the server that each is of. A session
-/// that found its tools before goes on so.
-pub(crate) fn set_up(
-    tools: &mut Vec<Arc<dyn Tool>>,
-    servers: BTreeMap<String, String>,
+/// Whether `tools` are more than a request should carry, so that those of servers are to be found. A
+/// session that found its tools before goes on so.
+pub(crate) fn is_needed(
+    tools: &[Arc<dyn Tool>],
     room: Room,
     recorded: Option<&SessionConfigured>,
-) -> BTreeMap<String, String> {
+) -> bool {
     let tokens: u64 = tools.iter().map(|tool| tool.spec().tokens_estimate()).sum();
-    let is_over = match room.given {
+    let found_before = recorded.is_some_and(|recorded| !recorded.found.is_empty());
+    match room.given {
         Some(Ceiling::Lifted) => false,
         // One more is the session's own.
         _ if tools.len() >= room.tools_max as usize => true,
         Some(Ceiling::At(tokens_max)) => tokens > tokens_max,
-        None => tokens > told_tokens_max(room.window_tokens_max),
-    };
-    let found_before = recorded.is_some_and(|recorded| !recorded.found.is_empty());
-    if servers.is_empty() || !(is_over || found_before && room.given.is_none()) {
-        return BTreeMap::new();
+        None => found_before || tokens > told_tokens_max(room.window_tokens_max),
     }
+}
+
+/// Adds the tools that find others, and says which those are: the ones of which `sources` knows the
+/// server, each with it.
+pub(crate) fn set_up(
+    tools: &mut Vec<Arc<dyn Tool>>,
+    sources: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
     let listed: Vec<Listed> = tools
         .iter()
         .filter_map(|tool| {
             let spec = tool.spec();
-            let source = servers.get(&spec.name)?.clone();
+            let source = sources.get(&spec.name)?.clone();
             Some(Listed { spec, source })
         })
         .collect();
+    if listed.is_empty() {
+        return BTreeMap::new();
+    }
+    let found = listed.iter().map(|one| (one.spec.name.clone(), one.source.clone())).collect();
     let ranking = Ranked(Ranking::of(listed.iter().map(Listed::said)));
     tools.push(Arc::new(FindTools::new(listed, Arc::new(ranking))));
     tools.push(Arc::new(CallTool::default()));
-    servers
+    found
 }
 
 fn told_tokens_max(window_tokens_max: Option<u64>) -> u64 {

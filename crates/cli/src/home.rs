@@ -35,7 +35,7 @@ pub(crate) struct Home {
     /// The working directory.
     pub workdir: PathBuf,
     /// Servers of tools, which are started when they are needed.
-    pub mcp: Servers,
+    pub mcp: Arc<Servers>,
     store: OnceCell<Opened>,
 }
 
@@ -64,11 +64,11 @@ impl Home {
         let workdir = std::env::current_dir()
             .map_err(|why| Failure::File { what: "the working directory".to_owned(), why })?;
         let folder = workdir.join(folder);
-        let mcp = Servers::new(mcp::Options {
+        let mcp = Arc::new(Servers::new(mcp::Options {
             cache: Some(folder.join("mcp")),
             launcher: launcher(),
             ..mcp::Options::default()
-        });
+        }));
         Ok(Self { folder, environment, workdir, mcp, store: OnceCell::new() })
     }
 

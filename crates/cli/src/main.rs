@@ -3,13 +3,16 @@
 
 mod agent;
 mod answer;
+mod approved;
 mod args;
 mod before;
 mod config;
 mod exit;
 mod export;
 mod find;
+mod folder;
 mod fork;
+mod form;
 mod found;
 mod gates;
 mod home;
@@ -19,6 +22,7 @@ mod interrupts;
 mod json;
 mod launch;
 mod mcp;
+mod mentions;
 mod models;
 mod out;
 mod person;
@@ -26,10 +30,12 @@ mod progress;
 mod record;
 mod remove;
 mod run;
+mod servers;
 mod sessions;
 mod setup;
 mod show;
 mod sweep;
+mod toolbox;
 mod verify;
 mod whole;
 mod worker;
@@ -141,7 +147,8 @@ impl Command {
             Self::Sessions(args) => args.json,
             Self::Search { json, .. } | Self::Show { json, .. } => *json,
             Self::Mcp(McpCommand::List(args) | McpCommand::Doctor { args, .. }) => args.json,
-            Self::Worker(_)
+            Self::Mcp(McpCommand::Trust { .. })
+            | Self::Worker(_)
             | Self::Answer(_)
             | Self::Deliver(_)
             | Self::Verify { .. }

@@ -1,26 +1,35 @@
 //! `inspan mcp`: the servers of tools, what they offer and how they are.
 
-use std::sync::Arc;
+use std::{io::IsTerminal, sync::Arc};
 
 use futures_util::future::join_all;
 use inspan_core::tool::Tool;
-use inspan_mcp::{Grade, Link, Offer, Report, ServerConfig};
+use inspan_mcp::{
+    Grade, Link, Offer, PromptListed, Readable, Report, ResourceListed, ServerConfig,
+};
 use serde_json::json;
 
 use crate::{
+    approved::Approved,
     args::{McpArgs, McpCommand},
     config::{Config, near},
     exit::Failure,
+    folder::FolderFile,
     home::Home,
     json::line,
     out::{BAD, BOLD, DIM, GOOD, NOTE, Out, grouped, styled},
+    servers,
     setup::{Mcp, mcp_servers},
 };
+
+/// Characters of what is said of a resource or a prompt in a line.
+const ABOUT_CHARS_MAX: usize = 60;
 
 /// Carries the command out.
 pub(crate) async fn mcp(home: &Home, command: McpCommand) -> Result<u8, Failure> {
     match command {
         McpCommand::List(args) => list(home, &args).await,
+        McpCommand::Trust { yes, no } => trust(home, yes, no),
         McpCommand::Doctor { name, args } => doctor(home, name.as_deref(), &args).await,
     }
 }
@@ -29,8 +38,43 @@ pub(crate) async fn mcp(home: &Home, command: McpCommand) -> Result<u8, Failure>
 fn servers(home: &Home, args: &McpArgs) -> Result<(Vec<ServerConfig>, Out), Failure> {
     let config = Config::load(&home.folder, home.environment.clone())?;
     let agent = args.agent.as_deref();
-    let Mcp { servers, mask } = mcp_servers(&config, agent, &home.workdir)?;
-    Ok((servers, Out::new(mask)))
+    let Mcp { servers, mask, notices } = mcp_servers(home, &config, agent, &home.workdir)?;
+    let out = Out::new(mask);
+    for notice in notices {
+        out.progress(&format!("{} {}\n", styled(NOTE, "!"), out.shown(&notice)));
+    }
+    Ok((servers, out))
+}
+
+/// Agrees to the working directory's file of servers as it is, or takes that back.
+fn trust(home: &Home, yes: bool, no: bool) -> Result<u8, Failure> {
+    let out = Out::new(home.mask()?);
+    let file = FolderFile::read(&home.workdir).map_err(Failure::Usage)?;
+    let file = file.ok_or_else(|| {
+        let folder = home.workdir.display();
+        Failure::Usage(format!("{folder} has no .mcp.json that names servers"))
+    })?;
+    let is_terminal = std::io::stdin().is_terminal();
+    let agreed = match (yes, no) {
+        (_, true) => false,
+        (true, false) => {
+            servers::tell(&file, &out);
+            true
+        }
+        (false, false) if is_terminal => servers::agrees(&file, &out)?,
+        (false, false) => {
+            servers::tell(&file, &out);
+            let why = "nobody can be asked: standard input is no terminal; agree with --yes";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+    };
+    Approved::new(&home.folder).say_of(&file, agreed)?;
+    let said = match agreed {
+        true => "agreed; a changed file asks again",
+        false => "not agreed: they are left out",
+    };
+    out.progress(&format!("{}\n", styled(DIM, said)));
+    Ok(0)
 }
 
 async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
@@ -42,11 +86,15 @@ async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
     for server in &servers {
         let Offer { tools, asks, notices, .. } =
             home.mcp.offer(std::slice::from_ref(server), None).await?;
+        // That it can't be used is among the notices.
+        let readable = home.mcp.readable(server).await.unwrap_or_default();
         if args.json {
             out.json(&line(&json!({
                 "server": server.name,
                 "at": place(server),
                 "tools": tools.iter().map(in_json).collect::<Vec<_>>(),
+                "resources": readable.resources.iter().map(resource_in_json).collect::<Vec<_>>(),
+                "prompts": readable.prompts.iter().map(prompt_in_json).collect::<Vec<_>>(),
                 "notices": notices,
             })))?;
             continue;
@@ -61,6 +109,7 @@ async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
             let about = format!("{effects}; {}{asks}", spec.repeat.as_str());
             out.answer(&format!("  {:40}  {}\n", out.shown(&spec.name), styled(DIM, &about)))?;
         }
+        show_readable(&server.name, &readable, &out)?;
         for notice in &notices {
             out.answer(&format!("  {} {}\n", styled(NOTE, "!"), out.shown(notice)))?;
         }
@@ -68,6 +117,41 @@ async fn list(home: &Home, args: &McpArgs) -> Result<u8, Failure> {
     // Two servers may be right each by itself.
     home.mcp.offer(&servers, None).await?;
     Ok(0)
+}
+
+/// What can be read, as it is written in a prompt.
+fn show_readable(server: &str, readable: &Readable, out: &Out) -> Result<(), Failure> {
+    let show = |written: &str, about: &str| {
+        let about = styled(DIM, &out.line(about, ABOUT_CHARS_MAX));
+        out.answer(&format!("  {:40}  {about}\n", out.shown(written)))
+    };
+    for ResourceListed { uri, name, about } in &readable.resources {
+        let about = if about.is_empty() { name } else { about };
+        show(&format!("@{server}:{uri}"), about)?;
+    }
+    for PromptListed { name, about, arguments } in &readable.prompts {
+        let argument = |(name, is_required): &(String, bool)| match is_required {
+            true => format!(" {name}=…"),
+            false => format!(" [{name}=…]"),
+        };
+        let arguments: String = arguments.iter().map(argument).collect();
+        show(&format!("/{server}:{name}{arguments}"), about)?;
+    }
+    Ok(())
+}
+
+fn resource_in_json(listed: &ResourceListed) -> serde_json::Value {
+    json!({ "uri": listed.uri, "name": listed.name, "description": listed.about })
+}
+
+fn prompt_in_json(listed: &PromptListed) -> serde_json::Value {
+    let argument =
+        |(name, required): &(String, bool)| json!({ "name": name, "required": required });
+    json!({
+        "name": listed.name,
+        "description": listed.about,
+        "arguments": listed.arguments.iter().map(argument).collect::<Vec<_>>(),
+    })
 }
 
 fn in_json(tool: &Arc<dyn Tool>) -> serde_json::Value {

@@ -94,6 +94,10 @@ impl Progress {
                 self.note(&told, out);
             }
             Event::PromptCut(e) => self.note(&inspan_core::words::prompt_cut(e), out),
+            Event::CatalogueChanged(e) => {
+                self.note(&inspan_core::words::catalogue_changed(e), out);
+                e.notices.iter().for_each(|notice| self.note(notice, out));
+            }
             Event::ModelSwitched(e) => self.note(&format!("{} is asked instead", e.model), out),
             Event::ToolStarted(e) => {
                 let what = match state.call(&e.call) {

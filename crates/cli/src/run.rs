@@ -34,6 +34,7 @@ use crate::{
     input::text_or_input,
     interrupts::Interrupts,
     json,
+    mentions::expand,
     out::{DIM, NOTE, Out, grouped, styled},
     person::Person,
     progress::{Progress, summary},
@@ -68,20 +69,23 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
         None => None,
     };
     let state = before.as_ref().map(|(_, before)| &before.folded.state);
-    let Prepared { setup, notices } = prepare(home, &config, store, &args.drive, state).await?;
-    let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
+    let prepared = prepare(home, &config, store, &args.drive, state).await?;
+    let Prepared { setup, notices, servers, inquiries } = prepared;
+    let person = Person::new(inquiries);
+    let mut turn = Turn { args: &args.drive, out: &out, setup: &setup, record, person };
     turn.tell(&notices);
-    let content = content(pictures, prompt, &setup).await?;
+    let said = expand(home, (&servers, &setup), prompt, &mut turn.person, &out).await?;
+    let said = with_pictures(pictures, said, &setup).await?;
     match before {
         Some((id, before)) => {
             let folded = before.folded.clone();
             let (session, ended) = Session::resume_after(setup.clone(), id, folded).await?;
-            turn.drive(session, ended, before, Some(content)).await
+            turn.drive(session, ended, before, Some(said)).await
         }
         None => {
             let id = new_id()?;
             let (session, ended) = Session::start(setup.clone(), id).await?;
-            turn.drive(session, ended, Before::default(), Some(content)).await
+            turn.drive(session, ended, Before::default(), Some(said)).await
         }
     }
 }
@@ -103,13 +107,14 @@ pub(crate) async fn resume(home: &Home, args: ResumeArgs) -> Result<u8, Failure>
         if state.turn.is_none() && state.parked.is_none() {
             return nothing_open(&*store, &id, &before, &args.drive, record, &out).await;
         }
-        let Prepared { setup, notices } =
-            prepare(home, &config, store.clone(), &args.drive, Some(state)).await?;
+        let prepared = prepare(home, &config, store.clone(), &args.drive, Some(state)).await?;
+        let Prepared { setup, notices, inquiries, .. } = prepared;
         match Session::resume_after(setup.clone(), id, before.folded.clone()).await {
             // It is not interrupted: somebody drives it right now.
             Err(SessionError::Store(StoreError::InUse(_))) if args.id.is_none() => {}
             resumed => {
-                let turn = Turn { args: &args.drive, out: &out, setup: &setup, record };
+                let person = Person::new(inquiries);
+                let turn = Turn { args: &args.drive, out: &out, setup: &setup, record, person };
                 turn.tell(&notices);
                 let (session, ended) = resumed?;
                 return turn.drive(session, ended, before, None).await;
@@ -153,22 +158,23 @@ fn picture_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is said: the pictures, which are durable when this returns, and then the text.
-async fn content(
+/// What is said, and where it comes from.
+type Words = (Vec<Content>, Labels);
+
+/// What is said with the pictures before it, which are durable when this returns.
+async fn with_pictures(
     pictures: Vec<Picture>,
-    prompt: String,
+    (mut said, labels): Words,
     setup: &Setup,
-) -> Result<Vec<Content>, Failure> {
-    let mut content = Vec::new();
-    let Some(blobs) = &setup.blobs else { return Ok(vec![Content::text(prompt)]) };
-    for (bytes, media_type) in pictures {
+) -> Result<Words, Failure> {
+    let Some(blobs) = &setup.blobs else { return Ok((said, labels)) };
+    for (at, (bytes, media_type)) in pictures.into_iter().enumerate() {
         let size_bytes = bytes.len() as u64;
         let hash = blobs.put(bytes).await?;
         let media_type = media_type.to_owned();
-        content.push(Content::Image(ImageRef { hash, media_type, size_bytes }));
+        said.insert(at, Content::Image(ImageRef { hash, media_type, size_bytes }));
     }
-    content.push(Content::text(prompt));
-    Ok(content)
+    Ok((said, labels))
 }
 
 /// `-` is standard input.
@@ -264,6 +270,7 @@ struct Turn<'a> {
     out: &'a Out,
     setup: &'a Setup,
     record: Option<Record>,
+    person: Person,
 }
 
 impl Turn<'_> {
@@ -279,7 +286,7 @@ impl Turn<'_> {
         session: Session,
         mut ended: inspan_engine::session::Ended,
         before: Before,
-        prompt: Option<Vec<Content>>,
+        prompt: Option<Words>,
     ) -> Result<u8, Failure> {
         let id = session.id().to_string();
         // The turn goes on where its answer can't be written: it is in the log.
@@ -306,11 +313,11 @@ impl Turn<'_> {
 
     /// Follows the session until the turn has ended, and gives the exit code and the last line.
     async fn follow(
-        &self,
+        &mut self,
         session: &Session,
         ended: &mut inspan_engine::session::Ended,
         before: Before,
-        (prompt, mut written): (Option<Vec<Content>>, Result<(), Failure>),
+        (prompt, mut written): (Option<Words>, Result<(), Failure>),
     ) -> Result<(u8, String), Failure> {
         let Before { folded, mut seen } = before;
         let mut state = folded.state;
@@ -320,8 +327,8 @@ impl Turn<'_> {
         progress.resumed(&state, SystemClock.now_ms(), self.out);
         let is_new_prompt = prompt.is_some();
         match prompt {
-            Some(content) => {
-                session.submit(Command::Prompt(content, Labels::default())).await;
+            Some((content, labels)) => {
+                session.submit(Command::Prompt(content, labels)).await;
             }
             None if state.turn.is_none() => {
                 session.submit(Command::Wake).await;
@@ -330,9 +337,8 @@ impl Turn<'_> {
         }
         let mut heard = !is_new_prompt;
         let asks_here = self.setup.asking == Asking::Now;
-        let mut person = Person::default();
         if asks_here {
-            questions(&state).for_each(|question| person.ask(question, self.out));
+            questions(&state).for_each(|question| self.person.ask(question, self.out));
         }
         let mut is_cancelled = false;
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
@@ -351,7 +357,7 @@ impl Turn<'_> {
                     session.submit(cancel).await;
                     continue;
                 }
-                answer = person.next(self.out) => {
+                answer = self.person.next(self.out) => {
                     session.submit(answer).await;
                     continue;
                 }
@@ -370,9 +376,11 @@ impl Turn<'_> {
                     }
                     progress.entry(&entry, &state, self.out);
                     match &entry.event {
-                        Event::PermissionAsked(e) if asks_here => person.ask(e.clone(), self.out),
-                        Event::PermissionAnswered(e) => person.closed(&e.call, self.out),
-                        Event::ToolFinished(e) => person.closed(&e.call, self.out),
+                        Event::PermissionAsked(e) if asks_here => {
+                            self.person.ask(e.clone(), self.out);
+                        }
+                        Event::PermissionAnswered(e) => self.person.closed(&e.call, self.out),
+                        Event::ToolFinished(e) => self.person.closed(&e.call, self.out),
                         _ => {}
                     }
                     heard |= matches!(entry.event, Event::PromptSubmitted(_));

@@ -14,18 +14,21 @@ use inspan_core::{
     gate::{Asking, Gate},
     mask::Mask,
     provider::Provider,
+    shared::Shared,
     store::Store,
-    tool::ToolSpec,
+    tool::{Tool, ToolSpec},
     turn::CallStatus,
     words::OPEN_RESULT,
 };
-use inspan_engine::{Setup, SystemClock};
-use inspan_mcp::{Link, Pictures, ServerConfig};
+use inspan_engine::{Catalogue, Setup, SystemClock};
+use inspan_mcp::{Inquiry, Pictures, ServerConfig};
 use inspan_pictures::{Shrink, media_type};
 use inspan_store::Told;
+use tokio::sync::mpsc;
 
 use crate::{
-    agent::{Agent, Ask, Surroundings, program},
+    agent::{Agent, Ask, LiveAsks, Surroundings},
+    approved::Approved,
     args::DriveArgs,
     config::Config,
     exit::Failure,
@@ -34,12 +37,18 @@ use crate::{
     home::{Home, is_folder},
     models,
     out::{NOTE, Out, styled},
+    servers,
+    toolbox::{Last, Source, Toolbox},
 };
 
 /// Everything that a session needs, and what a person should be told about it.
 pub(crate) struct Prepared {
     pub setup: Setup,
     pub notices: Vec<String>,
+    /// The servers of tools.
+    pub servers: Vec<ServerConfig>,
+    /// What they want to be told, where a person is there.
+    pub inquiries: Option<mpsc::Receiver<Inquiry>>,
 }
 
 /// Prepares a run. `before` is the state of the session that goes on; a new one has none.
@@ -56,16 +65,27 @@ pub(crate) async fn prepare(
     let recorded = before.and_then(|state| state.config.as_deref());
     let mut notices = Vec::new();
     let workdir = workdir(home, args, before)?;
-    let mut agent = load_agent(&workdir, config, args, recorded)?;
-    let mask = config.mask_with(agent.secrets.clone());
+    let asking = asking(args, before)?;
+    let folder = servers::of_folder(home, config, &workdir, asking)?;
+    let has_servers = !config.mcp.is_empty() || !folder.servers.is_empty();
+    let mut agent = load_agent(&workdir, config, args, (recorded, has_servers))?;
+    let secrets = agent.secrets.iter().chain(&folder.secrets).cloned();
+    let mask = config.mask_with(secrets.collect());
+    notices.extend(folder.notices.iter().map(|notice| mask.text(notice).into_owned()));
     let blobs = home.blobs(config, &*store, tell_of_blobs(mask.clone()))?;
     let shown = Pictures { blobs: blobs.clone(), media_type: |bytes| media_type(bytes).ok() };
-    let servers = with_servers(config, &agent, &workdir);
-    let offer = home.mcp.offer(&servers, Some(&shown)).await?;
-    notices.extend(offer.notices.iter().map(|notice| mask.text(notice).into_owned()));
-    agent.tools.extend(offer.tools);
+    let servers = servers::all(config, &agent, &folder, &workdir);
+    let source = Source {
+        servers: home.mcp.clone(),
+        configs: servers.clone(),
+        pictures: shown,
+        approved: Approved::new(&home.folder),
+    };
+    let own = agent.tools.clone();
+    let reviewed = servers::reviewed(&source, asking, (args, before), &mask, &mut notices).await?;
+    agent.tools.extend(reviewed.offer.tools.iter().cloned());
     agent.tools.sort_by_key(|tool| tool.spec().name.clone());
-    agent.asks.extend(offer.asks);
+    agent.asks.extend(reviewed.offer.asks.clone());
     let mut limits = Limits::session();
     config.limits.apply(&mut limits);
     agent.limits.apply(&mut limits);
@@ -78,7 +98,6 @@ pub(crate) async fn prepare(
     }
     args.limits.patch().apply(&mut limits);
 
-    let asking = asking(args, before)?;
     let asks = match before {
         None => agent.asks.clone(),
         Some(before) => {
@@ -102,10 +121,27 @@ pub(crate) async fn prepare(
         window_tokens_max: model.window_tokens_max,
         tools_max: provider.tools_max(),
     };
-    let found = found::set_up(&mut agent.tools, offer.servers, room, recorded);
-    set_aside(&mut agent, &found, &*provider, &mut notices);
+    let is_found = found::is_needed(&agent.tools, room, recorded);
+    let found = match is_found {
+        true => found::set_up(&mut agent.tools, &reviewed.offer.sources),
+        false => BTreeMap::new(),
+    };
+    set_aside(&mut agent.tools, &found, &*provider, &mut notices);
     let fallbacks = models::fallbacks(&url, config, &facts, args, &mut notices)?;
-    let ask = Ask::new(asks.clone()).map(|ask| Arc::new(ask) as Arc<dyn Gate>);
+    let mut shared = Shared::default();
+    let inquiries = (asking == Asking::Now).then(|| {
+        let (person, inquiries) = inspan_mcp::inquiries();
+        shared.insert(person);
+        inquiries
+    });
+    let live = LiveAsks::new(asks.clone());
+    let may_ask = !asks.is_empty() || servers.iter().any(|server| !server.ask.is_empty());
+    let ask = may_ask.then(|| Arc::new(Ask(live.clone())) as Arc<dyn Gate>);
+    let (seen, tools) = (reviewed.seen, agent.tools.clone());
+    let last = Last { seen, tools, found: found.clone() };
+    let toolbox = || Toolbox::new(source, own, live, provider.clone(), is_found, last);
+    let has_any = !servers.is_empty();
+    let catalogue = has_any.then(|| Arc::new(toolbox()) as Arc<dyn Catalogue>);
     let setup = Setup {
         store,
         blobs: Some(blobs),
@@ -114,8 +150,9 @@ pub(crate) async fn prepare(
         provider,
         fallbacks,
         tools: agent.tools,
+        catalogue,
         gates: ask.into_iter().collect(),
-        shared: Default::default(),
+        shared,
         clock: Arc::new(SystemClock),
         mask,
         asking,
@@ -134,13 +171,14 @@ pub(crate) async fn prepare(
             workdir: None,
         },
     };
-    Ok(Prepared { setup, notices })
+    Ok(Prepared { setup, notices, servers, inquiries })
 }
 
 /// The servers of tools that a session has, and what masks their secrets.
 pub(crate) struct Mcp {
     pub servers: Vec<ServerConfig>,
     pub mask: Mask,
+    pub notices: Vec<String>,
 }
 
 /// The servers that a new session in `workdir` has with the agent in this folder.
@@ -148,6 +186,7 @@ pub(crate) struct Mcp {
 /// # Errors
 /// The agent's folder makes no sense.
 pub(crate) fn mcp_servers(
+    home: &Home,
     config: &Config,
     agent: Option<&Path>,
     workdir: &Path,
@@ -156,28 +195,11 @@ pub(crate) fn mcp_servers(
         Some(folder) => Agent::load(folder, &surroundings(workdir, config))?,
         None => Agent::built_in(false),
     };
-    let servers = with_servers(config, &agent, workdir);
-    Ok(Mcp { servers, mask: config.mask_with(agent.secrets) })
-}
-
-/// The agent's servers, and those that every agent has. A program of these is where the session
-/// works, or on `PATH`; one that is not there is missed when it is started.
-fn with_servers(config: &Config, agent: &Agent, workdir: &Path) -> Vec<ServerConfig> {
-    let of_agent = |server: &&ServerConfig| agent.mcp.iter().any(|own| own.name == server.name);
-    let mut servers: Vec<_> = config.mcp.iter().filter(|s| !of_agent(s)).cloned().collect();
-    for server in &mut servers {
-        let Link::Program(link) = &mut server.link else { continue };
-        link.folder = workdir.join(&link.folder);
-        let name = link.argv.first_mut();
-        if let Some(name) = name
-            && let Ok(found) = program::find(name, workdir, &link.environment)
-        {
-            *name = found;
-        }
-    }
-    servers.extend(agent.mcp.iter().cloned());
-    servers.sort_by(|a, b| a.name.cmp(&b.name));
-    servers
+    let folder = servers::of_folder(home, config, workdir, Asking::Never)?;
+    let servers = servers::all(config, &agent, &folder, workdir);
+    let secrets = agent.secrets.into_iter().chain(folder.secrets);
+    let mask = config.mask_with(secrets.collect());
+    Ok(Mcp { servers, mask, notices: folder.notices })
 }
 
 /// When a person is asked: as the flag says; else at the terminal, if there is one. A session that
@@ -212,7 +234,7 @@ fn load_agent(
     workdir: &Path,
     config: &Config,
     args: &DriveArgs,
-    recorded: Option<&SessionConfigured>,
+    (recorded, has_servers): (Option<&SessionConfigured>, bool),
 ) -> Result<Agent, Failure> {
     let given = surroundings(workdir, config);
     let began_with = recorded
@@ -225,7 +247,7 @@ fn load_agent(
             "the agent's folder {path} is gone; name another with --agent DIR"
         ))),
         (None, Some(path)) => Ok(Agent::load(Path::new(path), &given)?),
-        (None, None) => Ok(Agent::built_in(!config.mcp.is_empty())),
+        (None, None) => Ok(Agent::built_in(has_servers)),
     }
 }
 
@@ -285,20 +307,20 @@ fn keep_or_tell(
 }
 
 /// Leaves out the tools that the model can't be told of: one of them would cost every request. Those
-/// that are `found` are in none.
-fn set_aside(
-    agent: &mut Agent,
+/// that are `found` are in none. What is left out is said.
+pub(crate) fn set_aside(
+    tools: &mut Vec<Arc<dyn Tool>>,
     found: &BTreeMap<String, String>,
     provider: &dyn Provider,
     notices: &mut Vec<String>,
 ) {
-    let told = agent.tools.iter().map(|tool| tool.spec());
+    let told = tools.iter().map(|tool| tool.spec());
     let told = told.filter(|spec| !found.contains_key(&spec.name));
     // The session adds it, and it takes the place of another.
     let open_result = Arc::new(ToolSpec::new(OPEN_RESULT, ""));
     let specs: Vec<_> = std::iter::once(open_result).chain(told).collect();
     for (name, why) in provider.unfit_tools(&specs) {
-        agent.tools.retain(|tool| tool.spec().name != name);
+        tools.retain(|tool| tool.spec().name != name);
         notices.push(format!("the tool `{name}` is left out: {why}"));
     }
 }

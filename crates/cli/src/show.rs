@@ -7,7 +7,7 @@ use inspan_core::{
     message::{CallId, Content, ReplyPart},
     state::State,
     store::ENTRIES_READ_MAX,
-    words::{dollars, duration, limit_neared, prompt_cut},
+    words::{catalogue_changed, dollars, duration, limit_neared, prompt_cut},
 };
 
 use inspan_engine::session::log;
@@ -156,6 +156,7 @@ fn lines_of(entry: &Entry, state: &State, out: &Out) -> Vec<String> {
         Event::ModelFailed(e) => row("failed", &format!("{}: {}", e.class.as_str(), e.message)),
         Event::ProjectionRepaired(e) => row("repaired", &e.repair.words()),
         Event::PromptCut(e) => row("cut", &prompt_cut(e)),
+        Event::CatalogueChanged(e) => row("tools", &catalogue_changed(e)),
         Event::ModelSwitched(e) => row("switched", &format!("to {}", e.model)),
         Event::ToolFinished(e) => {
             let mut lines = row("tool", &format!("{}: {}", e.name, e.result.to_text()));

@@ -132,7 +132,8 @@ async fn drive(
         )));
     }
     let store: Arc<dyn Store> = store;
-    let Prepared { setup, notices } = prepare(home, config, store, &later(), Some(&before)).await?;
+    let prepared = prepare(home, config, store, &later(), Some(&before)).await?;
+    let Prepared { setup, notices, .. } = prepared;
     notices.iter().for_each(|notice| told.tell(id, notice));
     let (session, ended) = match Session::resume(setup, id.clone()).await {
         Err(SessionError::Store(StoreError::InUse(_))) => return Ok(Driven::Taken),

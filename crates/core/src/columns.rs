@@ -69,6 +69,7 @@ impl<'a> Columns<'a> {
             Event::ModelSwitched(e) => Self { name: Some(&e.model), ..none },
             Event::SessionStarted(_)
             | Event::SessionForked(_)
+            | Event::CatalogueChanged(_)
             | Event::RoundStarted(_)
             | Event::ProjectionRepaired(_)
             | Event::PromptCut(_)

@@ -174,6 +174,62 @@ impl SessionConfigured {
     }
 }
 
+/// Tools came, changed or went while a session goes on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CatalogueChanged {
+    /// Those that came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub came: Vec<Arc<ToolSpec>>,
+    /// Those that were there before and are declared otherwise, as they are now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<Arc<ToolSpec>>,
+    /// The names of those that went.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub went: Vec<String>,
+    /// Those that came or changed that the model is not told of before it finds them, and where each
+    /// comes from.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub found: BTreeMap<String, String>,
+    /// Why a person is asked before a call of one that came or changed, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub asks: BTreeMap<String, String>,
+    /// What a person should know of it, masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+}
+
+impl CatalogueChanged {
+    /// What makes `now` of `before`; empty when that is nothing.
+    pub fn between(before: &[Arc<ToolSpec>], now: &[Arc<ToolSpec>]) -> Self {
+        let in_list = |tools: &[Arc<ToolSpec>], name: &str| {
+            tools.iter().find(|tool| tool.name == name).cloned()
+        };
+        let mut change = Self::default();
+        for tool in now {
+            match in_list(before, &tool.name) {
+                None => change.came.push(tool.clone()),
+                Some(known) if known != *tool => change.changed.push(tool.clone()),
+                Some(_) => {}
+            }
+        }
+        let gone = before.iter().filter(|tool| in_list(now, &tool.name).is_none());
+        change.went = gone.map(|tool| tool.name.clone()).collect();
+        change
+    }
+
+    /// Whether nothing is other than before.
+    pub fn is_empty(&self) -> bool {
+        self.came.is_empty() && self.changed.is_empty() && self.went.is_empty()
+    }
+
+    /// What it adds to a request, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let all = self.came.iter().chain(&self.changed);
+        let told = all.filter(|tool| !self.found.contains_key(&tool.name));
+        told.map(|tool| tool.told_bytes()).sum()
+    }
+}
+
 /// A person (or a program in their place) said something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PromptSubmitted {
@@ -524,6 +580,7 @@ events! {
     CancelRequested,
     TurnEnded,
     SessionForked,
+    CatalogueChanged,
 }
 
 /// The last place of a log: what the next entry follows.

@@ -13,9 +13,9 @@ use crate::{
     arguments,
     budget::{Limit, REPEATS_NOTED, Spent, tokens_estimate},
     event::{
-        Entry, Event, GateJudged, Head, ModelFailed, ModelRef, ModelReplied, PermissionAnswered,
-        PromptCut, RoundStarted, SessionConfigured, SessionForked, SessionStarted, Stop,
-        ToolFinished, ToolStarted, TurnEnded, Woken, WokenWhy,
+        CatalogueChanged, Entry, Event, GateJudged, Head, ModelFailed, ModelRef, ModelReplied,
+        PermissionAnswered, PromptCut, RoundStarted, SessionConfigured, SessionForked,
+        SessionStarted, Stop, ToolFinished, ToolStarted, TurnEnded, Woken, WokenWhy,
     },
     found,
     gate::{Choice, Verdict},
@@ -143,6 +143,7 @@ impl State {
         match &entry.event {
             Event::SessionStarted(e) => self.started = Some(e.clone()),
             Event::SessionConfigured(e) => self.configure(e),
+            Event::CatalogueChanged(e) => self.catalogue_changed(e),
             Event::PromptSubmitted(e) => self.prompt(&e.content, at_ms),
             Event::RoundStarted(e) => self.round(e),
             Event::ModelReplied(e) => self.replied(e, seq),
@@ -285,6 +286,24 @@ impl State {
             }
         }
         self.config = Some(Arc::new(config.clone()));
+    }
+
+    fn catalogue_changed(&mut self, change: &CatalogueChanged) {
+        let Some(config) = &mut self.config else { return };
+        self.context.grow(change.bytes());
+        let config = Arc::make_mut(config);
+        let other = change.came.iter().chain(&change.changed);
+        let is_other = |name: &str| {
+            change.went.iter().any(|gone| gone == name) || other.clone().any(|t| t.name == name)
+        };
+        config.tools.retain(|tool| !is_other(&tool.name));
+        // A yes for the session was one for the tool as it was.
+        self.allowed.retain(|name| !is_other(name));
+        config.tools.extend(other.clone().cloned());
+        config.tools.sort_by(|a, b| a.name.cmp(&b.name));
+        config.found.retain(|name, _| !is_other(name));
+        config.found.extend(change.found.clone());
+        config.asks.extend(change.asks.clone());
     }
 
     fn prompt(&mut self, content: &[Content], at_ms: i64) {

@@ -111,6 +111,7 @@ impl<'a> Changes<'a> {
             | Event::ToolStarted(_)
             | Event::ToolDeferred(_)
             | Event::SessionForked(_)
+            | Event::CatalogueChanged(_)
             | Event::LimitNeared(_)
             | Event::CancelRequested(_)
             | Event::Unknown(_) => {}

@@ -1,13 +1,16 @@
 //! Every sentence that the model is told by the harness itself, in one place. Changing one moves
 //! the prefix of running sessions, so change them seldom.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::{
     budget::Limit,
-    event::{LimitNeared, PromptCut},
+    event::{CatalogueChanged, LimitNeared, PromptCut},
     message::{BlobRef, CallId, ToolCall, ToolResult},
     prompt::CallResult,
+    tool::ToolSpec,
 };
 
 /// Stands where a reply was cut before anything that can be sent.
@@ -216,6 +219,23 @@ pub fn prompt_cut(cut: &PromptCut) -> String {
          a word: give the model a larger window (for Ollama, OLLAMA_CONTEXT_LENGTH), or set \
          window_tokens_max"
     )
+}
+
+/// Which tools are others from here on, for people.
+pub fn catalogue_changed(change: &CatalogueChanged) -> String {
+    let names = |what: &str, names: Vec<&str>| match names.is_empty() {
+        true => String::new(),
+        false => format!("; {what} {}", names.join(", ")),
+    };
+    let of = |tools: &[Arc<ToolSpec>], what: &str| {
+        names(what, tools.iter().map(|tool| tool.name.as_str()).collect())
+    };
+    let went = names("gone:", change.went.iter().map(String::as_str).collect());
+    let said = of(&change.came, "new:") + &of(&change.changed, "changed:") + &went;
+    match said.strip_prefix("; ") {
+        Some(said) => format!("the tools changed; {said}"),
+        None => "the tools are the same".to_owned(),
+    }
 }
 
 /// What a parked turn waits for, for people: a person's word.

@@ -6,6 +6,7 @@
 //!
 //! Nothing here knows a provider, a database or a protocol; nothing prints.
 
+pub mod catalogue;
 pub mod clock;
 mod driver;
 mod effects;
@@ -17,6 +18,7 @@ pub mod session;
 pub mod tools;
 pub mod updates;
 
+pub use catalogue::{Catalogue, News};
 pub use clock::{Clock, SystemClock};
 pub use judge::near_names;
 pub use session::{Command, Fallback, Session, SessionError, Setup};

@@ -32,6 +32,11 @@ pub(crate) struct Rendered {
 }
 
 impl Rendered {
+    /// The tools are others from here on.
+    pub(crate) fn forget_tools(&mut self) {
+        self.tools = None;
+    }
+
     /// The request that `state` asks for. Only what came since the last one is rendered, unless
     /// another part of the session is left out now.
     pub(crate) async fn request(

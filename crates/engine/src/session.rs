@@ -21,6 +21,7 @@ use tokio::{
 };
 
 use crate::{
+    catalogue::Catalogue,
     clock::Clock,
     driver::{Driver, Start},
     folded, outside,
@@ -52,6 +53,8 @@ pub struct Setup {
     pub fallbacks: Vec<Fallback>,
     /// The tools, each name once.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Where the tools come from, if they may change while the session goes on.
+    pub catalogue: Option<Arc<dyn Catalogue>>,
     /// The gates; all must agree.
     pub gates: Vec<Arc<dyn Gate>>,
     /// What tools and gates are lent.

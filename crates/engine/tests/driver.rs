@@ -637,3 +637,52 @@ async fn clients_hear_of_an_answer_after_the_entry_that_announces_it() {
         ]
     );
 }
+
+/// Tools that are others from the second look on.
+struct Changing {
+    looks: std::sync::atomic::AtomicU32,
+    tools: Vec<Arc<dyn inspan_core::tool::Tool>>,
+}
+
+impl inspan_engine::Catalogue for Changing {
+    fn news(&self) -> BoxFuture<'static, Option<inspan_engine::News>> {
+        let looks = self.looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let tools = self.tools.clone();
+        let news = (looks == 1).then(|| inspan_engine::News {
+            tools,
+            asks: [("new".to_owned(), "it is new".to_owned())].into(),
+            found: Default::default(),
+            notices: vec!["hunter2hunter2 is new".to_owned()],
+        });
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            news
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_that_come_and_go_are_in_the_next_round() {
+    let witness = Witness::default();
+    let counting = |name| Counting::new(name, Repeat::Pure, Does::Echo, &witness);
+    let call = |name| Answer::calls(&[(name, json!({}))]);
+    let answers = [call("old"), call("new"), Answer::text("Done.")];
+    let mut world = World::new(answers).tool(counting("old"));
+    world.setup.catalogue = Some(Arc::new(Changing {
+        looks: Default::default(),
+        tools: vec![Arc::new(counting("new"))],
+    }));
+    let log = world.run("Go.").await;
+    let changed = log.iter().find_map(|entry| match &entry.event {
+        Event::CatalogueChanged(change) => Some((entry.seq, change)),
+        _ => None,
+    });
+    let (seq, change) = changed.unwrap();
+    let came: Vec<_> = change.came.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!((came, &change.went[..]), (vec!["new"], &["old".to_owned()][..]));
+    assert_eq!(change.notices, ["[masked] is new"]);
+    assert_eq!(change.asks.len(), 1);
+    // It stands before the round that has it.
+    assert_eq!(log[seq as usize].event.kind(), "RoundStarted");
+    assert_eq!(witness.all(), ["begin old{}", "end old{}", "begin new{}", "end new{}"]);
+}

@@ -35,6 +35,7 @@ async fn run(provider: Arc<dyn Provider>, system: &str, prompts: &[&str]) -> Vec
         provider,
         fallbacks: Vec::new(),
         tools: tools::builtin("echo").into_iter().collect(),
+        catalogue: None,
         gates: Vec::new(),
         shared: Default::default(),
         clock: Arc::new(SystemClock),

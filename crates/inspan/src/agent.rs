@@ -334,6 +334,7 @@ impl Agent {
             provider: self.provider.clone(),
             fallbacks: self.fallbacks.clone(),
             tools: self.tools.iter().filter(is_fit).cloned().collect(),
+            catalogue: None,
             gates: self.gates.clone(),
             shared: self.shared.clone(),
             clock: Arc::new(SystemClock),

@@ -1,59 +1,124 @@
-//! Questions over a connection, their progress, and what becomes of one that nobody waits for.
+//! Questions over a connection, the input that they want on the way, and what becomes of one that
+//! nobody waits for.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, pin::pin, time::Duration};
 
-use inspan_engine::tools::Progress;
 use rmcp::{
-    ClientHandler, RoleClient,
+    RoleClient,
     model::{
-        CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientConfig,
-        ClientRequest, JsonObject, ListToolsRequest, PaginatedRequestParams,
-        ProgressNotificationParam, ProgressToken, RequestId, RequestMetaObject,
+        CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest,
+        GetPromptRequest, GetPromptRequestParams, JsonObject, ListPromptsRequest,
+        ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest,
+        PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams, RequestId,
+        RequestMetaObject,
     },
-    service::{NotificationContext, Peer, PeerRequestOptions, ServiceError},
+    service::{Peer, PeerRequestOptions, ServiceError},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::connection::{Connection, with_causes};
+use crate::{
+    connection::{Connection, with_causes},
+    ear::{Attention, ELICIT},
+};
 
 /// Where a keyed call carries its idempotency key, in `_meta`.
 const KEY: &str = "inspan/idempotency-key";
+/// How often one call may want input.
+const INPUT_ROUNDS_MAX: usize = 10;
+/// The wait before a server that wants nothing but to be asked again is; grows with each time.
+const ASKED_AGAIN: Duration = Duration::from_millis(100);
+/// The error with which a server says that a person must visit a page first.
+const VISIT_REQUIRED: i32 = -32042;
 
 /// Why a question got no answer.
 pub(crate) enum NoAnswer {
     /// The server refused it, in its own words.
     Refused(String),
+    /// It wants something that it can't be given, in our words.
+    Wanting(String),
+    /// A person must visit these pages first: parameters of an `elicitation/create`.
+    Visit(Vec<Value>),
     /// The connection is lost; whether the question was heard is not known.
     Lost(String),
 }
 
+/// What a server can be asked that may want input.
+pub(crate) enum Asked<'a> {
+    /// A call of a tool, with its arguments and its idempotency key.
+    Tool { name: &'a str, arguments: &'a JsonObject, key: Option<&'a str> },
+    /// A resource by its address.
+    Resource { uri: &'a str },
+    /// A prompt by its name, with its arguments.
+    Prompt { name: &'a str, arguments: &'a JsonObject },
+}
+
+/// The lists of a server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum List {
+    Tools,
+    Resources,
+    Templates,
+    Prompts,
+}
+
+/// What was wanted, for the next attempt.
+#[derive(Default)]
+struct Input {
+    responses: BTreeMap<String, Value>,
+    state: Option<String>,
+}
+
 impl Connection {
-    /// Calls a tool, and gives its result as the server sent it. Dropping the future tells the
-    /// server that nobody waits any more.
-    pub(crate) async fn call_tool(
+    /// Asks, and gives the answer as the server sent it. What it wants on the way is asked of
+    /// whoever pays `attention`. Dropping the future tells the server that nobody waits any more.
+    pub(crate) async fn question(
         &self,
-        name: &str,
-        arguments: JsonObject,
-        key: Option<&str>,
-        progress: Option<Progress>,
+        asked: &Asked<'_>,
+        attention: &Attention,
     ) -> Result<Value, NoAnswer> {
-        let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let mut meta = RequestMetaObject::new();
-        if let Some(key) = key {
-            meta.insert(KEY.to_owned(), key.into());
+        let mut input = Input::default();
+        for round in 1..=INPUT_ROUNDS_MAX {
+            let (request, options) = asked.request(input);
+            match self.ask(request, options, attention).await {
+                Err(NoAnswer::Visit(pages)) => {
+                    for page in pages {
+                        let answer = attention.input(&page).await.map_err(NoAnswer::Wanting)?;
+                        if answer["action"] != "accept" {
+                            let why = "it needs a person to visit a page, who did not want to";
+                            return Err(NoAnswer::Wanting(why.to_owned()));
+                        }
+                    }
+                    input = Input::default();
+                }
+                Ok(answer) if answer["resultType"] == "input_required" => {
+                    input = wanted(&answer, attention).await.map_err(NoAnswer::Wanting)?;
+                    if input.responses.is_empty() {
+                        let times = u32::try_from(round).unwrap_or(u32::MAX);
+                        tokio::time::sleep(ASKED_AGAIN.saturating_mul(times)).await;
+                    }
+                }
+                answer => return answer,
+            }
         }
-        self.ask(request, PeerRequestOptions::no_options().with_meta(meta), progress).await
+        Err(NoAnswer::Wanting(format!("it wanted input more than {INPUT_ROUNDS_MAX} times")))
     }
 
-    /// A page of the list of tools, as the server sent it.
-    pub(crate) async fn list_tools(&self, cursor: Option<String>) -> Result<Value, NoAnswer> {
-        let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-        self.ask(request, PeerRequestOptions::no_options(), None).await
+    /// A page of a list, as the server sent it.
+    pub(crate) async fn page(&self, list: List, from: Option<String>) -> Result<Value, NoAnswer> {
+        let params = PaginatedRequestParams::default().with_cursor(from);
+        let request = match list {
+            List::Tools => ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params)),
+            List::Resources => {
+                ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params))
+            }
+            List::Templates => ClientRequest::ListResourceTemplatesRequest(
+                ListResourceTemplatesRequest::with_param(params),
+            ),
+            List::Prompts => {
+                ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params))
+            }
+        };
+        self.ask(request, PeerRequestOptions::no_options(), &Attention::default()).await
     }
 
     /// The answer as JSON: one odd part of it must not cost the rest.
@@ -61,13 +126,18 @@ impl Connection {
         &self,
         request: ClientRequest,
         options: PeerRequestOptions,
-        progress: Option<Progress>,
+        attention: &Attention,
     ) -> Result<Value, NoAnswer> {
         let sent = self.peer.send_request_with_option(request, options).await;
         let handle = sent.map_err(|error| no_answer(&error))?;
-        let _listening = progress.map(|progress| self.ear.listen(&handle.progress_token, progress));
+        let mut listening = self.ear.listen(&handle.progress_token, attention);
         let mut waiting = Waiting { peer: &self.peer, id: Some(handle.id.clone()) };
-        let answer = handle.await_response().await;
+        let mut answer = pin!(handle.await_response());
+        let answer = tokio::select! {
+            biased;
+            answer = &mut answer => answer,
+            never = listening.grant(attention) => match never {},
+        };
         waiting.id = None;
         match answer {
             Ok(result) => serde_json::to_value(result)
@@ -77,10 +147,73 @@ impl Connection {
     }
 }
 
+impl Asked<'_> {
+    fn request(&self, input: Input) -> (ClientRequest, PeerRequestOptions) {
+        let responses = Some(input.responses).filter(|responses| !responses.is_empty());
+        let mut meta = RequestMetaObject::new();
+        let request = match self {
+            Self::Tool { name, arguments, key } => {
+                if let Some(key) = key {
+                    meta.insert(KEY.to_owned(), (*key).into());
+                }
+                let params = CallToolRequestParams::new((*name).to_owned());
+                let mut params = params.with_arguments((*arguments).clone());
+                (params.input_responses, params.request_state) = (responses, input.state);
+                ClientRequest::CallToolRequest(CallToolRequest::new(params))
+            }
+            Self::Resource { uri } => {
+                let mut params = ReadResourceRequestParams::new(*uri);
+                (params.input_responses, params.request_state) = (responses, input.state);
+                ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+            }
+            Self::Prompt { name, arguments } => {
+                let mut params = GetPromptRequestParams::new(*name);
+                let arguments = (*arguments).clone();
+                params.arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
+                (params.input_responses, params.request_state) = (responses, input.state);
+                ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+            }
+        };
+        (request, PeerRequestOptions::no_options().with_meta(meta))
+    }
+}
+
+/// Gets what an answer wants, for the question to be asked again.
+async fn wanted(answer: &Value, attention: &Attention) -> Result<Input, String> {
+    let mut input = Input {
+        state: answer.get("requestState").and_then(Value::as_str).map(str::to_owned),
+        ..Input::default()
+    };
+    let requests = answer.get("inputRequests").and_then(Value::as_object);
+    for (key, request) in requests.into_iter().flatten() {
+        let params = request.get("params").unwrap_or(&Value::Null);
+        let response = match request.get("method").and_then(Value::as_str) {
+            Some(ELICIT) => attention.input(params).await?,
+            // There is no folder that it is told of.
+            Some("roots/list") => json!({ "roots": [] }),
+            other => {
+                let other = other.unwrap_or("something without a name");
+                return Err(format!("the server wants `{other}`, which is not offered here"));
+            }
+        };
+        input.responses.insert(key.clone(), response);
+    }
+    if input.responses.is_empty() && input.state.is_none() {
+        return Err("the server wants input, and does not say which".to_owned());
+    }
+    Ok(input)
+}
+
 fn no_answer(error: &ServiceError) -> NoAnswer {
     match error {
         ServiceError::McpError(error) => {
-            NoAnswer::Refused(format!("{} (error {})", error.message, error.code.0))
+            let pages = error.data.as_ref().and_then(|data| data.get("elicitations")?.as_array());
+            match pages {
+                Some(pages) if error.code.0 == VISIT_REQUIRED && !pages.is_empty() => {
+                    NoAnswer::Visit(pages.iter().map(visit).collect())
+                }
+                _ => NoAnswer::Refused(format!("{} (error {})", error.message, error.code.0)),
+            }
         }
         ServiceError::UnexpectedResponse => {
             NoAnswer::Refused("its answer is none to this question".to_owned())
@@ -90,6 +223,11 @@ fn no_answer(error: &ServiceError) -> NoAnswer {
         ServiceError::TransportSend(error) => NoAnswer::Lost(with_causes(&*error.error)),
         other => NoAnswer::Lost(with_causes(other)),
     }
+}
+
+/// A page that must be visited, whatever else it says it is.
+fn visit(page: &Value) -> Value {
+    json!({ "mode": "url", "message": page.get("message"), "url": page.get("url") })
 }
 
 /// A question whose answer is waited for. Dropped before that, it tells the server.
@@ -108,56 +246,5 @@ impl Drop for Waiting<'_> {
             // A server that is gone needs not be told.
             let _ = peer.notify_cancelled(CancelledNotificationParam::new(Some(id), why)).await;
         });
-    }
-}
-
-/// What a server says without being asked. Clones are the same.
-#[derive(Clone)]
-pub(crate) struct Ear {
-    client: ClientConfig,
-    calls: Arc<Mutex<HashMap<ProgressToken, Progress>>>,
-}
-
-impl Ear {
-    pub(crate) fn new(client: ClientConfig) -> Self {
-        Self { client, calls: Arc::default() }
-    }
-
-    /// Tells of the progress of this call until the value is dropped.
-    fn listen(&self, token: &ProgressToken, progress: Progress) -> Listening {
-        self.calls().insert(token.clone(), progress);
-        Listening { ear: self.clone(), token: token.clone() }
-    }
-
-    /// No code of ours panics while it holds the lock, so a poisoned one is as good as any.
-    fn calls(&self) -> MutexGuard<'_, HashMap<ProgressToken, Progress>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-struct Listening {
-    ear: Ear,
-    token: ProgressToken,
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.ear.calls().remove(&self.token);
-    }
-}
-
-impl ClientHandler for Ear {
-    fn get_info(&self) -> ClientConfig {
-        self.client.clone()
-    }
-
-    async fn on_progress(
-        &self,
-        params: ProgressNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        if let Some(progress) = self.calls().get(&params.progress_token) {
-            progress.made();
-        }
     }
 }

@@ -164,6 +164,17 @@ impl ServerConfig {
         self.include.as_deref().is_none_or(is_in) && !is_in(&self.exclude)
     }
 
+    /// The same for all configurations by which a person means the same server, wherever it runs and
+    /// whatever its variables are.
+    pub fn identity(&self) -> Hash {
+        let mut parts: Vec<&[u8]> = vec![self.name.as_bytes()];
+        match &self.link {
+            Link::Program(program) => parts.extend(program.argv.iter().map(String::as_bytes)),
+            Link::Http(http) => parts.push(http.url.as_bytes()),
+        }
+        Hash::of(&parts)
+    }
+
     /// The same for all configurations that lead to the same server in the same surroundings. Of
     /// secrets it knows only the names.
     pub(crate) fn fingerprint(&self) -> Hash {

@@ -4,19 +4,24 @@ use std::{error::Error, io, time::Duration};
 
 use rmcp::{
     RoleClient,
-    model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion},
+    model::{
+        ClientCapabilities, ClientConfig, ElicitationCapability, FormElicitationCapability,
+        Implementation, ProtocolVersion, ServerNotification, SubscriptionFilter,
+        UrlElicitationCapability,
+    },
     service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService},
     transport::streamable_http_client::StreamableHttpError,
 };
 use tokio::{
     sync::Mutex,
+    task::AbortHandle,
     time::{Instant, timeout, timeout_at},
 };
 
 use crate::{
-    call::Ear,
     child::{Child, Closed, Junk},
     config::{Link, Protocol, ServerConfig},
+    ear::Ear,
     http,
     kept::Era,
     servers::Place,
@@ -37,8 +42,23 @@ pub(crate) struct Connection {
     pub(crate) title: String,
     /// Whether it says that it has tools.
     pub(crate) has_tools: bool,
+    /// Whether it says that it has resources.
+    pub(crate) has_resources: bool,
+    /// Whether it says that it has prompts.
+    pub(crate) has_prompts: bool,
     service: Mutex<Option<RunningService<RoleClient, Ear>>>,
     child: Option<Child>,
+    /// Hears of changes, in the newest revision.
+    _subscribed: Option<Subscribed>,
+}
+
+/// A subscription, which ends with the value.
+struct Subscribed(AbortHandle);
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Connection {
@@ -127,13 +147,20 @@ impl Connection {
         let version = info.as_ref().map(|info| info.protocol_version.clone());
         let is_modern = version.as_ref().is_some_and(|version| !version.has_initialize());
         let title = info.as_ref().and_then(|info| info.server_info.as_ref());
+        let tools = info.as_ref().and_then(|info| info.capabilities.tools.as_ref());
+        let tells = tools.is_some_and(|tools| tools.list_changed == Some(true));
+        // In the older revisions it tells everybody.
+        let subscribed = (is_modern && tells).then(|| subscribe(&service, &ear));
         Self {
+            _subscribed: subscribed,
             peer: service.peer().clone(),
             ear,
             era: if is_modern { Era::Modern } else { Era::Legacy },
             revision: version.map_or(String::new(), |version| version.as_str().to_owned()),
             title: title.map_or(String::new(), |info| format!("{} {}", info.name, info.version)),
-            has_tools: info.is_some_and(|info| info.capabilities.tools.is_some()),
+            has_tools: info.as_ref().is_some_and(|info| info.capabilities.tools.is_some()),
+            has_resources: info.as_ref().is_some_and(|info| info.capabilities.resources.is_some()),
+            has_prompts: info.as_ref().is_some_and(|info| info.capabilities.prompts.is_some()),
             service: Mutex::new(Some(service)),
             child,
         }
@@ -166,6 +193,22 @@ impl Connection {
         }
         Some(self.child.as_ref()?.close().await)
     }
+}
+
+/// Asks the server to tell when its tools are others.
+fn subscribe(service: &RunningService<RoleClient, Ear>, ear: &Ear) -> Subscribed {
+    let (peer, ear) = (service.peer().clone(), ear.clone());
+    let listening = async move {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        // Without it, a change is seen when the server is started anew.
+        let Ok(mut subscription) = peer.listen(filter).await else { return };
+        while let Ok(Some(news)) = subscription.next().await {
+            if matches!(news, ServerNotification::ToolListChangedNotification(_)) {
+                ear.changed();
+            }
+        }
+    };
+    Subscribed(tokio::spawn(listening).abort_handle())
 }
 
 struct Refused {
@@ -205,7 +248,11 @@ impl Way {
 
 fn client() -> ClientConfig {
     let name = Implementation::new("inspan", env!("CARGO_PKG_VERSION"));
-    ClientConfig::new(ClientCapabilities::default(), name)
+    let mut capabilities = ClientCapabilities::default();
+    // Said whether or not a person is here now: what a server offers must not hang on that.
+    let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+    capabilities.elicitation = Some(elicitation.with_url(UrlElicitationCapability::new()));
+    ClientConfig::new(capabilities, name)
 }
 
 fn is_loss(error: &ClientInitializeError) -> bool {

@@ -26,14 +26,13 @@ pub struct Pictures {
 /// The result of a call as the model reads it. Structured content is what the call established.
 ///
 /// # Errors
-/// The tool says that it failed, or wants something that it can't be given here.
+/// The tool says that it failed, or its answer is of a kind that is none here.
 pub(crate) async fn result(
     value: &Value,
     pictures: Option<&Pictures>,
 ) -> Result<ToolResult, ToolError> {
     match value.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
-        Some("input_required") => return Err(ToolError::new(input_required(value))),
         Some(other) => {
             return Err(ToolError::new(format!(
                 "the server answered with `{other}`, which is not supported"
@@ -59,22 +58,7 @@ pub(crate) async fn result(
     Err(ToolError { message, evidence: result.evidence })
 }
 
-/// What the server wants to be told, which nobody is here to tell.
-fn input_required(value: &Value) -> String {
-    let requests = value.get("inputRequests").and_then(Value::as_object);
-    let messages = requests
-        .into_iter()
-        .flat_map(|requests| requests.values())
-        .filter_map(|request| request.get("params")?.get("message")?.as_str());
-    let messages: Vec<&str> = messages.collect();
-    let what = match messages.is_empty() {
-        true => String::new(),
-        false => format!(": {}", messages.join("; ")),
-    };
-    format!("the server wants input from a person, and nobody can be asked{what}")
-}
-
-async fn piece_of(piece: &Value, pictures: Option<&Pictures>) -> Content {
+pub(crate) async fn piece_of(piece: &Value, pictures: Option<&Pictures>) -> Content {
     let text = |name: &str| piece.get(name).and_then(Value::as_str);
     match text("type") {
         Some("text") => Content::text(text("text").unwrap_or_default()),
@@ -90,7 +74,7 @@ async fn piece_of(piece: &Value, pictures: Option<&Pictures>) -> Content {
     }
 }
 
-async fn resource(resource: &Value, pictures: Option<&Pictures>) -> Content {
+pub(crate) async fn resource(resource: &Value, pictures: Option<&Pictures>) -> Content {
     let text = |name: &str| resource.get(name).and_then(Value::as_str);
     let uri = text("uri").unwrap_or("a resource");
     match (text("text"), text("blob")) {

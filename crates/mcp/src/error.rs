@@ -24,4 +24,14 @@ pub enum McpError {
         /// What happened, with the last words of a program.
         why: String,
     },
+    /// A resource or a prompt can't be read.
+    #[error("the {what} of the MCP server `{server}` can't be read: {why}")]
+    NotRead {
+        /// The server.
+        server: String,
+        /// What was to be read.
+        what: String,
+        /// Why not.
+        why: String,
+    },
 }

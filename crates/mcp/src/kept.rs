@@ -10,10 +10,13 @@ use std::{
 use inspan_core::hash::Hash;
 use serde_json::{Value, json};
 
-use crate::catalogue::{Catalogue, Hints, Offered};
+use crate::{
+    catalogue::{Catalogue, Hints, Offered},
+    readable::{PromptListed, Readable, ResourceListed},
+};
 
 /// The version of the file; others are not read.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// Servers of which something is kept.
 const FILES_MAX: usize = 256;
 
@@ -31,6 +34,7 @@ pub(crate) enum Era {
 pub(crate) struct Kept {
     pub era: Era,
     pub catalogue: Catalogue,
+    pub readable: Readable,
 }
 
 impl Kept {
@@ -82,11 +86,16 @@ fn to_json(kept: &Kept) -> Value {
             "hints": [read_only, destructive, idempotent, open_world],
         })
     };
+    let readable = &kept.readable;
+    let resources = readable.resources.iter().map(|r| json!([r.uri, r.name, r.about]));
+    let prompts = readable.prompts.iter().map(|p| json!([p.name, p.about, p.arguments]));
     json!({
         "format": FORMAT,
         "era": match kept.era { Era::Legacy => "legacy", Era::Modern => "modern" },
         "tools": kept.catalogue.tools.iter().map(tool).collect::<Vec<_>>(),
         "set_aside": kept.catalogue.set_aside,
+        "resources": resources.collect::<Vec<_>>(),
+        "prompts": prompts.collect::<Vec<_>>(),
     })
 }
 
@@ -117,7 +126,23 @@ fn of_json(value: &Value) -> Option<Kept> {
     let aside = |pair: &Value| Some((text(pair.get(0)?)?, text(pair.get(1)?)?));
     let tools: Option<Vec<_>> = value.get("tools")?.as_array()?.iter().map(tool).collect();
     let set_aside: Option<Vec<_>> = value.get("set_aside")?.as_array()?.iter().map(aside).collect();
-    Some(Kept { era, catalogue: Catalogue { tools: tools?, set_aside: set_aside? } })
+    let resource = |listed: &Value| {
+        let [uri, name, about] = [0, 1, 2].map(|at| listed.get(at).and_then(text));
+        Some(ResourceListed { uri: uri?, name: name?, about: about? })
+    };
+    let prompt = |listed: &Value| {
+        let argument = |pair: &Value| Some((text(pair.get(0)?)?, pair.get(1)?.as_bool()?));
+        let arguments = listed.get(2)?.as_array()?.iter().map(argument);
+        Some(PromptListed {
+            name: text(listed.get(0)?)?,
+            about: text(listed.get(1)?)?,
+            arguments: arguments.collect::<Option<_>>()?,
+        })
+    };
+    let resources: Option<_> = value.get("resources")?.as_array()?.iter().map(resource).collect();
+    let prompts: Option<_> = value.get("prompts")?.as_array()?.iter().map(prompt).collect();
+    let catalogue = Catalogue { tools: tools?, set_aside: set_aside? };
+    Some(Kept { era, catalogue, readable: Readable { resources: resources?, prompts: prompts? } })
 }
 
 #[cfg(test)]
@@ -133,7 +158,14 @@ mod tests {
             hints,
         };
         let set_aside = vec![("bad".to_owned(), "its schema is no object".to_owned())];
-        Kept { era: Era::Legacy, catalogue: Catalogue { tools: vec![tool], set_aside } }
+        let text = str::to_owned;
+        let resource =
+            ResourceListed { uri: text("a://b"), name: text("b"), about: text("About b.") };
+        let arguments = vec![(text("city"), true), (text("day"), false)];
+        let prompt = PromptListed { name: text("plan"), about: String::new(), arguments };
+        let readable = Readable { resources: vec![resource], prompts: vec![prompt] };
+        let catalogue = Catalogue { tools: vec![tool], set_aside };
+        Kept { era: Era::Legacy, catalogue, readable }
     }
 
     #[test]
@@ -146,7 +178,7 @@ mod tests {
         kept("two").write(&folder, &server).unwrap();
         assert_eq!(Kept::read(&folder, &server), Some(kept("two")));
         assert_eq!(Kept::read(&folder, &Hash::of(&[b"other"])), None);
-        for damaged in ["", "{", "[]", "{\"format\":2}", "{\"format\":1,\"era\":\"modern\"}"] {
+        for damaged in ["", "{", "[]", "{\"format\":1}", "{\"format\":2,\"era\":\"modern\"}"] {
             fs::write(file(&folder, &server), damaged).unwrap();
             assert_eq!(Kept::read(&folder, &server), None, "{damaged}");
         }

@@ -1,24 +1,38 @@
 //! One server for the time of this process: started when it is needed, and again when it ended.
 
 use std::{
-    sync::{Arc, Mutex as Lock, PoisonError},
+    sync::{
+        Arc, Mutex as Lock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
+use futures_util::join;
 use inspan_core::hash::Hash;
 use inspan_engine::tools::Progress;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
-    call::NoAnswer, catalogue::Catalogue, child::Closed, config::ServerConfig,
-    connection::Connection, kept::Kept, servers::Place,
+    call::{Asked, List, NoAnswer},
+    catalogue::Catalogue,
+    child::Closed,
+    config::ServerConfig,
+    connection::Connection,
+    ear::Attention,
+    kept::Kept,
+    readable::{Readable, Wanted},
+    servers::Place,
 };
 
 /// Time for the whole list of a server's tools, in milliseconds.
 const LIST_MS_MAX: u64 = 30_000;
 /// Pages of that list.
 const PAGES_MAX: usize = 200;
+/// How long a server may take to say what can be read; what it did not say then can be read all the
+/// same.
+const READABLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) struct Server {
     config: ServerConfig,
@@ -26,6 +40,8 @@ pub(crate) struct Server {
     place: Arc<Place>,
     live: Mutex<Live>,
     kept: Lock<Option<Arc<Kept>>>,
+    /// How often what it offers became another.
+    changes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -35,16 +51,12 @@ struct Live {
     is_listed: bool,
 }
 
-/// A call of a tool.
+/// A call of a tool, or another question.
 pub(crate) struct Call<'a> {
-    /// The name that the server knows.
-    pub tool: &'a str,
-    /// Its arguments.
-    pub arguments: &'a Map<String, Value>,
-    /// Its idempotency key, for a tool that takes one.
-    pub key: Option<&'a str>,
-    /// Where its progress is told.
-    pub progress: Option<Progress>,
+    /// What is asked.
+    pub asked: Asked<'a>,
+    /// Who follows it.
+    pub attention: &'a Attention,
     /// Whether a second run does no harm.
     pub may_repeat: bool,
 }
@@ -60,7 +72,13 @@ impl Server {
     /// The same of which nothing is known; what is found out is kept.
     pub(crate) fn unknown(config: ServerConfig, place: Arc<Place>) -> Self {
         let fingerprint = config.fingerprint();
-        Self { config, fingerprint, place, live: Mutex::default(), kept: Lock::default() }
+        let (live, kept, changes) = (Mutex::default(), Lock::default(), AtomicU64::new(0));
+        Self { config, fingerprint, place, live, kept, changes }
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.config.name
     }
 
     /// What it offers, as far as it is known; else it is started and asked.
@@ -75,27 +93,47 @@ impl Server {
         self.kept().ok_or_else(|| "it offers no list of tools".to_owned())
     }
 
-    /// Calls a tool. A call that may be repeated is tried once more when the connection was lost.
+    /// Lists its tools again, if it said that they are others now. Gives how often what it offers
+    /// became another so far.
+    pub(crate) async fn changes(&self) -> u64 {
+        // What is being started will be listed anyway.
+        if let Ok(live) = self.live.try_lock()
+            && let Some(connection) = live.connection.as_ref().filter(|live| !live.has_ended())
+            && connection.ear.take_change()
+            && let Ok(catalogue) = list(connection).await
+            && let Some(kept) = self.kept()
+        {
+            let readable = kept.readable.clone();
+            self.keep(Kept { era: connection.era, catalogue, readable });
+        }
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Asks it. A call that may be repeated is tried once more when the connection was lost.
     ///
     /// # Errors
     /// What went wrong, in words for the model.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Value, String> {
         let name = &self.config.name;
+        let (who, what) = match call.asked {
+            Asked::Tool { .. } => (format!("the MCP server `{name}`"), "the call"),
+            // The error around it names the server.
+            Asked::Resource { .. } | Asked::Prompt { .. } => ("it".to_owned(), "the question"),
+        };
         let mut may_repeat = call.may_repeat;
         loop {
             let connection = self.connection().await;
-            let connection = connection
-                .map_err(|why| format!("the MCP server `{name}` can't be used: {why}"))?;
-            if let Some(progress) = &call.progress {
-                // The time that the start took is not the call's.
-                progress.made();
-            }
-            let arguments = call.arguments.clone();
-            let progress = call.progress.clone();
-            match connection.call_tool(call.tool, arguments, call.key, progress).await {
+            let connection = connection.map_err(|why| format!("{who} can't be used: {why}"))?;
+            // The time that the start took is not the call's.
+            call.attention.progress.iter().for_each(Progress::made);
+            match connection.question(&call.asked, call.attention).await {
                 Ok(result) => return Ok(result),
+                Err(NoAnswer::Wanting(why)) => return Err(why),
+                Err(NoAnswer::Visit(_)) => {
+                    return Err(format!("{who} wants a page to be visited"));
+                }
                 Err(NoAnswer::Refused(why)) => {
-                    return Err(format!("the MCP server `{name}` refused the call: {why}"));
+                    return Err(format!("{who} refused {what}: {why}"));
                 }
                 Err(NoAnswer::Lost(why)) => {
                     let words = connection.last_words().await;
@@ -108,12 +146,23 @@ impl Server {
                         false => ". Whether it was done is not known: look before you try again",
                     };
                     return Err(format!(
-                        "the MCP server `{name}` was lost in the middle of the call: \
-                         {why}{words}{doubt}"
+                        "{who} was lost in the middle of {what}: {why}{words}{doubt}"
                     ));
                 }
             }
         }
+    }
+
+    /// Reads a resource or a prompt.
+    ///
+    /// # Errors
+    /// What went wrong, in words for the person.
+    pub(crate) async fn read(
+        &self,
+        wanted: &Wanted,
+        attention: &Attention,
+    ) -> Result<Value, String> {
+        self.call(Call { asked: wanted.asked(), attention, may_repeat: true }).await
     }
 
     /// The connection, which is made where there is none any more.
@@ -126,10 +175,13 @@ impl Server {
         let known = self.kept().map(|kept| kept.era);
         let connection = Arc::new(Connection::open(&self.config, &self.place, known).await?);
         if !live.is_listed {
-            match list(&connection).await {
+            let readable = timeout(READABLE_TIMEOUT, Readable::of(&connection));
+            let (listed, readable) = join!(list(&connection), readable);
+            match listed {
                 Ok(catalogue) => {
                     live.is_listed = true;
-                    self.keep(Kept { era: connection.era, catalogue });
+                    let readable = readable.unwrap_or_default();
+                    self.keep(Kept { era: connection.era, catalogue, readable });
                 }
                 // What is kept may still be right.
                 Err(_) if known.is_some() => {}
@@ -170,7 +222,9 @@ impl Server {
             // Without it the server is started and asked the next time.
             let _ = kept.write(folder, &self.fingerprint);
         }
+        let is_other = before.is_some_and(|before| before.catalogue != kept.catalogue);
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(kept));
+        self.changes.fetch_add(u64::from(is_other), Ordering::AcqRel);
     }
 }
 
@@ -183,11 +237,7 @@ async fn list(connection: &Connection) -> Result<Catalogue, String> {
     let pages = async {
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
-            let page =
-                connection.list_tools(cursor.clone()).await.map_err(|error| match error {
-                    NoAnswer::Refused(why) => format!("it refused to list its tools: {why}"),
-                    NoAnswer::Lost(why) => format!("it was lost while it listed its tools: {why}"),
-                })?;
+            let page = connection.page(List::Tools, cursor.clone()).await.map_err(not_listed)?;
             let has_room = catalogue.take(&page)?;
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             if !has_room || next.is_none() || next == cursor {
@@ -200,5 +250,15 @@ async fn list(connection: &Connection) -> Result<Catalogue, String> {
     match timeout(Duration::from_millis(LIST_MS_MAX), pages).await {
         Ok(done) => done.map(|()| catalogue),
         Err(_) => Err(format!("it did not list its tools in {} s", LIST_MS_MAX / 1000)),
+    }
+}
+
+fn not_listed(error: NoAnswer) -> String {
+    match error {
+        NoAnswer::Refused(why) | NoAnswer::Wanting(why) => {
+            format!("it refused to list its tools: {why}")
+        }
+        NoAnswer::Visit(_) => "it wants a page to be visited before it lists its tools".to_owned(),
+        NoAnswer::Lost(why) => format!("it was lost while it listed its tools: {why}"),
     }
 }

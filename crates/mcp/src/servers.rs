@@ -9,13 +9,15 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use inspan_core::{hash::Hash, tool::Tool};
+use inspan_core::{hash::Hash, message::Content, tool::Tool};
 
 use crate::{
-    McpError, Pictures, Report, ServerConfig,
+    Inquiries, McpError, Pictures, Report, ServerConfig,
     catalogue::{spec, unknown_names},
+    ear::Attention,
     examine,
     leftovers::{Owner, end_leftovers},
+    readable::{Readable, Wanted},
     server::Server,
     tool::ServerTool,
 };
@@ -77,8 +79,10 @@ pub struct Offer {
     pub tools: Vec<Arc<dyn Tool>>,
     /// Why a person is asked before a call, by the names of the tools for which that is so.
     pub asks: BTreeMap<String, String>,
-    /// The server that each tool is of, by the name of the tool.
-    pub servers: BTreeMap<String, String>,
+    /// The name of the server that each tool is of, by its own.
+    pub sources: BTreeMap<String, String>,
+    /// Whose each tool is, by its name: see [`ServerConfig::identity`].
+    pub servers: BTreeMap<String, Hash>,
     /// What a person should be told: servers that can't be used, tools that are set aside.
     pub notices: Vec<String>,
 }
@@ -121,6 +125,7 @@ impl Servers {
                     continue;
                 }
             };
+            let identity = config.identity();
             for (tool, why) in catalogue.set_aside.iter().filter(|(tool, _)| config.offers(tool)) {
                 let about = format!("`{tool}` of the MCP server `{name}` is left out: {why}");
                 offer.notices.push(about);
@@ -134,10 +139,11 @@ impl Servers {
                 if let Some(first) = sources.insert(spec.name.clone(), source.clone()) {
                     return Err(McpError::NameTwice { name: spec.name, first, second: source });
                 }
-                offer.servers.insert(spec.name.clone(), name.clone());
+                offer.sources.insert(spec.name.clone(), name.clone());
                 if let Some(why) = config.asked(&tool.name) {
                     offer.asks.insert(spec.name.clone(), why.to_owned());
                 }
+                offer.servers.insert(spec.name.clone(), identity);
                 offer.tools.push(Arc::new(ServerTool::new(
                     spec,
                     tool.name.clone(),
@@ -148,6 +154,49 @@ impl Servers {
         }
         offer.tools.sort_by_key(|tool| tool.spec().name.clone());
         Ok(offer)
+    }
+
+    /// A number that is another one when what these servers offer is: see [`Servers::offer`]. A
+    /// server that said so is asked for its list first, which takes as long as it takes, within the
+    /// limit of such a list.
+    pub async fn changes(&self, configs: &[ServerConfig]) -> u64 {
+        let servers: Vec<Arc<Server>> = configs.iter().map(|config| self.server(config)).collect();
+        join_all(servers.iter().map(|server| server.changes())).await.iter().sum()
+    }
+
+    /// What the server offers to be read, as far as it is known; else it is started and asked.
+    ///
+    /// # Errors
+    /// [`McpError::Unusable`].
+    pub async fn readable(&self, config: &ServerConfig) -> Result<Readable, McpError> {
+        let kept = self.server(config).catalogue().await;
+        let unusable = |why| McpError::Unusable { server: config.name.clone(), why };
+        Ok(kept.map_err(unusable)?.readable.clone())
+    }
+
+    /// Reads a resource or a prompt of the server. What it wants to be told for that is asked of the
+    /// `person`.
+    ///
+    /// # Errors
+    /// [`McpError::NotRead`].
+    pub async fn read(
+        &self,
+        config: &ServerConfig,
+        wanted: &Wanted,
+        pictures: Option<&Pictures>,
+        person: Option<Inquiries>,
+    ) -> Result<Vec<Content>, McpError> {
+        let attention = Attention::new(&config.name, None, person);
+        let answer = self.server(config).read(wanted, &attention).await;
+        let content = match answer {
+            Ok(answer) => wanted.content(&answer, pictures).await,
+            Err(why) => Err(attention.unasked().unwrap_or(why)),
+        };
+        content.map_err(|why| McpError::NotRead {
+            server: config.name.clone(),
+            what: wanted.named(),
+            why,
+        })
     }
 
     /// Starts a server, looks at everything that can be seen of it, and closes it. What was known

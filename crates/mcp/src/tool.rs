@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use inspan_core::{
     effects::Repeat,
     gate::BoxFuture,
-    message::ToolResult,
+    message::{Content, ToolResult},
     tool::{Invocation, Tool, ToolError, ToolSpec},
 };
 use inspan_engine::tools::Progress;
@@ -13,7 +13,11 @@ use inspan_schema::Schema;
 use serde_json::Value;
 
 use crate::{
-    Pictures, content,
+    Pictures,
+    call::Asked,
+    content,
+    ear::Attention,
+    inquiry::Inquiries,
     server::{Call, Server},
 };
 
@@ -56,15 +60,40 @@ impl Tool for ServerTool {
             let Value::Object(arguments) = &call.arguments else {
                 return Err(ToolError::new("the arguments are no object"));
             };
+            let progress = call.shared.get::<Progress>().cloned();
+            let person = call.shared.get::<Inquiries>().cloned();
+            let attention = Attention::new(server.name(), progress, person);
+            let key = (spec.repeat == Repeat::Keyed).then_some(call.key.as_str());
             let call = Call {
-                tool: &tool,
-                arguments,
-                key: (spec.repeat == Repeat::Keyed).then_some(call.key.as_str()),
-                progress: call.shared.get::<Progress>().cloned(),
+                asked: Asked::Tool { name: &tool, arguments, key },
+                attention: &attention,
                 may_repeat: spec.side_by_side(),
             };
-            let result = server.call(call).await.map_err(ToolError::new)?;
-            content::result(&result, pictures.as_ref()).await
+            let result = server.call(call).await.map_err(ToolError::new);
+            let result = match result {
+                Ok(result) => content::result(&result, pictures.as_ref()).await,
+                Err(error) => Err(error),
+            };
+            with_unasked(result, attention.unasked())
         })
+    }
+}
+
+/// A result with what the server wanted to be told and was not: it may be the reason for it.
+fn with_unasked(
+    result: Result<ToolResult, ToolError>,
+    unasked: Option<String>,
+) -> Result<ToolResult, ToolError> {
+    let Some(why) = unasked else { return result };
+    match result {
+        Ok(mut result) => {
+            result.content.push(Content::text(format!("[{why}]")));
+            Ok(result)
+        }
+        Err(mut error) if !error.message.contains(&why) => {
+            error.message = format!("{why}\n{}", error.message);
+            Err(error)
+        }
+        failed => failed,
     }
 }

@@ -33,7 +33,7 @@ use crate::config::{
     Scalar, Source, Text, Variables, lower_mcp, lower_models, mcp_secrets,
 };
 
-pub(crate) use ask::Ask;
+pub(crate) use ask::{Ask, LiveAsks};
 use tool::RawTool;
 
 /// The name of the file that defines an agent.

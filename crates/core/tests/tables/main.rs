@@ -5,6 +5,7 @@
 //! request.
 
 mod answers;
+mod catalogue;
 mod limits;
 mod log;
 mod order;

@@ -5,6 +5,7 @@ mod asking;
 mod calls;
 mod commands;
 mod ending;
+mod news;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -82,6 +83,8 @@ pub(crate) struct Driver {
     is_patient: bool,
     /// The last entry that clients were told.
     told: watch::Sender<u64>,
+    /// The turn and the round for which it was looked whether the tools are others.
+    looked: (u32, u32),
     /// One for the session's model and for each of its fallbacks, from the first request on.
     rendered: Vec<Rendered>,
 }
@@ -107,6 +110,7 @@ impl Driver {
             abort: watch::Sender::new(None),
             is_patient: false,
             told: watch::Sender::new(0),
+            looked: (0, 0),
             rendered: Vec::new(),
         }
     }
@@ -131,7 +135,11 @@ impl Driver {
             };
             match decide(&self.state, &policy) {
                 Action::AppendEvent(event) => self.record(event),
-                Action::CallModel(started) => self.call_model(started),
+                Action::CallModel(started) => {
+                    if started.attempt > 1 || self.has_known_tools(&started).await? {
+                        self.call_model(started);
+                    }
+                }
                 Action::RunTool(started) => {
                     self.record(started.clone());
                     self.announced.push(Announced::Tool(started));

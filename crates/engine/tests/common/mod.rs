@@ -197,6 +197,7 @@ impl World {
             provider: model.clone(),
             fallbacks: Vec::new(),
             tools: Vec::new(),
+            catalogue: None,
             gates: Vec::new(),
             shared: Default::default(),
             clock: Arc::new(PausedClock::new()),

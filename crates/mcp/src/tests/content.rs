@@ -33,10 +33,6 @@ async fn failures_say_why() {
             json!({ "resultType": "task" }),
             "the server answered with `task`, which is not supported",
         ),
-        (
-            json!({ "resultType": "input_required" }),
-            "the server wants input from a person, and nobody can be asked",
-        ),
     ];
     for (value, expected) in table {
         assert_eq!(result(&value, None).await.unwrap_err().message, expected);

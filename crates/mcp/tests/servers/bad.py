@@ -17,7 +17,7 @@ PIXEL = (
 )
 TOOLS = [
     "echo", "picture", "pieces", "failing", "refused", "die", "die_once", "hang", "huge", "late",
-    "working", "again", "odd", "asking", "cancelled",
+    "working", "again", "odd", "asking", "cancelled", "elicits", "visits", "samples", "grow",
 ]
 
 
@@ -30,6 +30,69 @@ def journal(line):
     """What the test can read afterwards."""
     with open("journal", "a") as file:
         file.write(line + "\n")
+
+
+CITY = {
+    "message": "Which city?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "title": "City"},
+            "stars": {"type": "integer", "minimum": 1, "default": 3},
+        },
+        "required": ["city"],
+    },
+}
+
+
+def ask(params):
+    """What a client says to a question in the middle of a call."""
+    say({"id": "ask-1", "method": "elicitation/create", "params": params})
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message.get("id") == "ask-1":
+            return {key: message[key] for key in ("result", "error") if key in message}
+
+
+CAPABILITIES = {"tools": {}, "resources": {}, "prompts": {}}
+READS = [
+    "resources/list", "resources/templates/list", "resources/read", "prompts/list", "prompts/get",
+]
+
+
+def read(id, method, params):
+    """What can be read: a resource, a picture, a form of addresses; a prompt."""
+    if method == "resources/list":
+        result = {"resources": [
+            {"uri": "mem://a", "name": "a", "description": "About a."},
+            {"uri": "mem://picture", "name": "picture"},
+            {"name": "without an address"},
+        ]}
+    elif method == "resources/templates/list":
+        result = {"resourceTemplates": [{"uriTemplate": "mem://{name}", "name": "any"}]}
+    elif method == "prompts/list":
+        result = {"prompts": [{"name": "plan", "description": "Plans a trip.", "arguments": [
+            {"name": "city", "required": True}, {"name": "day"}]}]}
+    elif method == "prompts/get":
+        city = params.get("arguments", {}).get("city")
+        result = {"messages": [
+            {"role": "user", "content": {"type": "text", "text": f"Plan a trip to {city}."}},
+            {"role": "assistant", "content": {"type": "text", "text": "For how long?"}},
+            {"role": "user", "content": {"type": "resource", "resource": {
+                "uri": "mem://a", "text": "Two days."}}},
+        ]}
+    elif params["uri"] == "mem://a":
+        result = {"contents": [{"uri": "mem://a", "text": "all about a"}]}
+    elif params["uri"] == "mem://picture":
+        result = {"contents": [{"uri": "mem://picture", "mimeType": "image/png", "blob": PIXEL}]}
+    elif params["uri"] == "mem://empty":
+        result = {"contents": []}
+    elif params["uri"] == "mem://long":
+        result = {"contents": [{"uri": "mem://long", "text": "x" * 300_000}]}
+    else:
+        say({"id": id, "error": {"code": -32002, "message": "no such resource"}})
+        return
+    say({"id": id, "result": result})
 
 
 def tools():
@@ -120,12 +183,29 @@ def call(id, params):
     elif name == "odd":
         say({"id": id, "result": {"strange": True}})
     elif name == "asking":
+        if "inputResponses" in params:
+            text(json.dumps([params["inputResponses"], params["requestState"]]))
+            return
+        say({"id": id, "result": {"resultType": "input_required", "requestState": "s1",
+             "inputRequests": {"a": {"method": "elicitation/create", "params": CITY}}}})
+    elif name == "elicits":
+        answer = ask(CITY)
+        text(json.dumps(answer), isError="error" in answer)
+    elif name == "visits":
+        if os.path.exists("visited"):
+            text("visited")
+            return
+        open("visited", "w").close()
+        say({"id": id, "error": {"code": -32042, "message": "log in first", "data": {
+            "elicitations": [{"mode": "url", "message": "Log in.", "elicitationId": "1",
+                              "url": "https://example.com/login"}]}}})
+    elif name == "grow":
+        TOOLS.append("grown")
+        say({"method": "notifications/tools/list_changed"})
+        text("grown")
+    elif name == "samples":
         say({"id": id, "result": {"resultType": "input_required", "inputRequests": {
-            "a": {"method": "elicitation/create", "params": {
-                "message": "Which city?",
-                "requestedSchema": {"type": "object", "properties": {}},
-            }},
-        }}})
+            "a": {"method": "sampling/createMessage", "params": {}}}}})
     # `hang` and `cancelled` answer nothing.
 
 
@@ -147,7 +227,7 @@ def serve():
         if method == "initialize":
             say({"id": id, "result": {
                 "protocolVersion": "2025-11-25",
-                "capabilities": {"tools": {}},
+                "capabilities": CAPABILITIES if "reads" in HABITS else {"tools": {}},
                 "serverInfo": {"name": "bad", "version": "1"},
             }})
             journal("greeted")
@@ -155,6 +235,8 @@ def serve():
             say({"id": id, "result": {"tools": tools()}})
         elif method == "tools/call":
             call(id, message["params"])
+        elif "reads" in HABITS and method in READS:
+            read(id, method, message.get("params", {}))
         elif "exits" in HABITS:
             sys.exit("unknown message")
         elif "silent" not in HABITS:

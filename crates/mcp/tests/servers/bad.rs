@@ -29,7 +29,7 @@ async fn a_server_is_started_at_its_first_use_and_its_catalogue_kept() {
     let later = world.later();
     let offer = later.offer(&[config], None).await.unwrap();
     let tools = Tools(offer.tools);
-    assert_eq!(tools.names().len(), 15);
+    assert_eq!(tools.names().len(), 19);
     assert_eq!(world.journal(), before);
     assert_eq!(tools.text("bad_echo", json!({ "text": "again" })).await, "again");
     later.close().await;
@@ -160,8 +160,6 @@ async fn what_tools_give_is_read_piece_by_piece() {
     assert_eq!(failed, Err(ToolError::new("no such city")));
     let refused = "the MCP server `bad` refused the call: no such tool (error -32602)";
     assert_eq!(tools.error("bad_refused").await, refused);
-    let asked = "the server wants input from a person, and nobody can be asked: Which city?";
-    assert_eq!(tools.error("bad_asking").await, asked);
     assert_eq!(tools.run("bad_odd", json!({})).await, Ok(ToolResult::default()));
 }
 
@@ -206,7 +204,7 @@ async fn odd_tools_are_set_aside_and_the_rest_goes_on() {
     let report = world.servers.examine(&world.bad(&["odd_tools"])).await;
     let Report { grade, title, revision, tools, faults, .. } = report;
     assert_eq!((grade, title.as_str(), revision.as_str()), (Grade::Fair, "bad 1", "2025-11-25"));
-    assert_eq!(tools.len(), 17);
+    assert_eq!(tools.len(), 21);
     let long = "names.with.dots/and 🦀 ".to_owned() + &"x".repeat(200);
     let long: String = long.chars().take(80).collect();
     let alias = tools.iter().find(|(name, _)| name.starts_with("bad_names")).unwrap();
@@ -219,6 +217,21 @@ async fn odd_tools_are_set_aside_and_the_rest_goes_on() {
     assert_eq!(faults[..3], expected);
     assert!(faults[3].starts_with("`outside` is left out: its schema is wrong: "), "{faults:?}");
     assert_eq!(faults.len(), 4);
+}
+
+#[tokio::test]
+async fn a_list_that_changed_is_read_again_once() {
+    let world = World::new();
+    let configs = [world.bad(&[])];
+    let tools = world.tools(&configs[0]).await;
+    let before = world.servers.changes(&configs).await;
+    assert_eq!(tools.text("bad_grow", json!({})).await, "grown");
+    let after = world.servers.changes(&configs).await;
+    assert_ne!(after, before);
+    assert_eq!(world.servers.changes(&configs).await, after);
+    let grown = world.tools(&configs[0]).await;
+    assert_eq!(grown.names().len(), tools.names().len() + 1);
+    grown.get("bad_grown");
 }
 
 #[tokio::test]

@@ -2,5 +2,7 @@
 
 mod bad;
 mod http;
+mod input;
+mod reads;
 mod real;
 mod world;

@@ -9,9 +9,9 @@ use inspan_core::{
     decide::{Abort, decide},
     effects::Repeat,
     event::{
-        CancelRequested, GateJudged, ModelFailed, ModelReplied, PermissionAnswered,
-        PromptSubmitted, RoundStarted, SessionStarted, Stop, ToolDeferred, ToolFinished,
-        ToolStarted, Woken, WokenWhy,
+        CancelRequested, CatalogueChanged, GateJudged, ModelFailed, ModelReplied,
+        PermissionAnswered, PromptSubmitted, RoundStarted, SessionStarted, Stop, ToolDeferred,
+        ToolFinished, ToolStarted, Woken, WokenWhy,
     },
     gate::{AnsweredBy, Asking},
     message::{
@@ -314,6 +314,12 @@ impl<'a> Driver<'a> {
     }
 
     fn call_model(&mut self, started: RoundStarted) -> Result<(), Over> {
+        // Tools come and go. The clock is chance enough.
+        if started.attempt == 1 && !self.world.calm && self.now_ms % 16 == 0 {
+            let before = self.state.config.as_ref().map_or(&[][..], |config| &config.tools);
+            let change = CatalogueChanged::between(before, &self.world.other_tools(before));
+            return self.append(change.into());
+        }
         self.append(started.into())?;
         let ends_ms = self.now_ms + self.world.rng.i64(1..400);
         let url = self.state.model().map_or("", |model| model.url.as_str());

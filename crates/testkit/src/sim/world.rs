@@ -120,6 +120,12 @@ impl World {
         }
     }
 
+    /// All tools where one is missing, else all but the first.
+    pub(super) fn other_tools(&self, now: &[Arc<ToolSpec>]) -> Vec<Arc<ToolSpec>> {
+        let is_whole = now.len() == self.tools.len();
+        self.tools.iter().skip(usize::from(is_whole)).cloned().collect()
+    }
+
     fn model_ref(&self, model: usize, price: Option<Price>) -> ModelRef {
         ModelRef {
             url: Self::url_of(model),
