@@ -87,7 +87,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         (
             "colour: red\n",
             "~/config.yaml:1:1: unknown key `colour`; there are: model, database, \
-             providers, models, limits, blobs, mcpServers",
+             providers, models, limits, tools_tokens_max, blobs, mcpServers",
         ),
         (
             "limits:\n  rounds_max: many\n",
