@@ -38,6 +38,8 @@ const FIRST_STARTS: usize = 10;
 const ROUNDS: usize = 1_000;
 /// Long sessions that are measured.
 const LONG_RUNS: usize = 10;
+/// Servers of an agent that has many.
+const SERVERS: usize = 20;
 /// Rounds of a session in this process.
 const LIBRARY_ROUNDS: usize = 200;
 /// Rounds at the beginning, in the middle and at the end that are compared.
@@ -60,8 +62,9 @@ const MB: f64 = 1e6;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let sections: [(&str, Section); 8] = [
+    let sections: [(&str, Section); 9] = [
         ("starts", starts),
+        ("servers", servers),
         ("command", long_sessions),
         ("long", long_past),
         ("writers", many_writers),
@@ -107,6 +110,33 @@ fn starts(table: &mut Table) -> Result<(), Box<dyn Error>> {
     let bytes = again.last().and_then(|run| run.exchanges.first()).map_or(0, |first| first.bytes);
     table.heading("bytes");
     table.figure("of the first request, with one tool", bytes as f64, Some(6_000.0));
+    Ok(())
+}
+
+/// Servers of tools whose catalogues are known, and that are not used.
+fn servers(table: &mut Table) -> Result<(), Box<dyn Error>> {
+    let bench = Bench::new(program("inspan")?)?;
+    bench.add_servers("found", SERVERS, "")?;
+    bench.add_servers("told", SERVERS, "tools_tokens_max: none\n")?;
+    // They are started once, so that their catalogues are known.
+    bench.start("found")?;
+    bench.start("told")?;
+    table.heading("the first request with 20 servers of 300 tools, known and unused, ms");
+    let [mut without, mut found, mut told] = [const { Vec::new() }; 3];
+    for _ in 0..STARTS {
+        for (agent, runs) in [("agent", &mut without), ("found", &mut found), ("told", &mut told)] {
+            runs.extend(bench.start(agent)?.first_request());
+        }
+    }
+    table.times("without servers", &without, None);
+    table.times("with them, their tools found", &found, None);
+    table.times("with them, their tools told", &told, None);
+    let later = |runs: &[Duration]| {
+        let pairs = runs.iter().zip(&without);
+        pairs.map(|(with, without)| with.saturating_sub(*without)).collect::<Vec<_>>()
+    };
+    table.times("later, their tools found", &later(&found), Some(20.0));
+    table.times("later, their tools told", &later(&told), Some(20.0));
     Ok(())
 }
 

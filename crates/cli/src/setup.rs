@@ -323,6 +323,17 @@ pub(crate) fn set_aside(
         tools.retain(|tool| tool.spec().name != name);
         notices.push(format!("the tool `{name}` is left out: {why}"));
     }
+    if provider.defers_tools() {
+        // They are in the request all the same, but not of its number.
+        tools.retain(|tool| {
+            let mut unfit = provider.unfit_tools(&[tool.spec()]).into_iter();
+            let unfit = unfit.next().filter(|(name, _)| found.contains_key(name));
+            let said = unfit.map(|(name, why)| format!("the tool `{name}` is left out: {why}"));
+            let is_fit = said.is_none();
+            notices.extend(said);
+            is_fit
+        });
+    }
 }
 
 fn no_model(home: &Home) -> Failure {

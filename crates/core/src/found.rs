@@ -13,6 +13,9 @@ pub const FIND_TOOLS: &str = "find_tools";
 /// The name of the tool that runs what was found: `{ "name": …, "arguments": { … } }`.
 pub const CALL_TOOL: &str = "call_tool";
 
+/// The field of the evidence of [`FIND_TOOLS`] that has the names of the tools that it found.
+pub const FOUND_NAMES: &str = "tools";
+
 /// The part of a model's window, in per cent, up to which all its tools are told.
 pub const TOLD_TOOLS_PERCENT_MAX: u64 = 10;
 /// The same in tokens where nobody knows the window.

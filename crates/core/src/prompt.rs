@@ -108,6 +108,8 @@ pub struct CallResult {
 pub struct Projection<'a> {
     /// The tools, sorted by name.
     pub tools: Cow<'a, [Arc<ToolSpec>]>,
+    /// Those that it is not told of before it finds them, sorted by name.
+    pub found: Vec<Arc<ToolSpec>>,
     /// The system prompt; empty for none.
     pub system: &'a str,
     /// The messages: the first is the user's, every call has its result in the message after it.
@@ -141,6 +143,7 @@ pub fn project_after<'a>(state: &'a State, issuer: &str, known: usize) -> Projec
     messages.extend(open.map(|open| Cow::Owned(Arc::new(open))));
     Projection {
         tools: config.map_or(Cow::Borrowed(&[]), |config| told_tools(state, config)),
+        found: config.map_or_else(Vec::new, |config| found_tools(state, config)),
         system: config.map_or("", |config| &config.system),
         messages,
     }
@@ -152,6 +155,16 @@ fn told_tools<'a>(state: &State, config: &'a SessionConfigured) -> Cow<'a, [Arc<
     if !config.found.is_empty() {
         tools.to_mut().retain(|tool| !config.found.contains_key(&tool.name));
     }
+    tools
+}
+
+/// The tools that it finds.
+fn found_tools(state: &State, config: &SessionConfigured) -> Vec<Arc<ToolSpec>> {
+    if config.found.is_empty() {
+        return Vec::new();
+    }
+    let mut tools = state.repairs.tools(&config.tools).into_owned();
+    tools.retain(|tool| config.found.contains_key(&tool.name));
     tools
 }
 

@@ -245,6 +245,18 @@ pub trait Provider: Send + Sync {
         Vec::new()
     }
 
+    /// [`Provider::render`] of the tools, with those that the model is not told of before it finds
+    /// them: see [`crate::found`]. They are in the request only where [`Provider::defers_tools`].
+    fn render_tools(&self, told: &[Arc<ToolSpec>], found: &[Arc<ToolSpec>]) -> Vec<u8> {
+        let _ = found;
+        self.render(Segment::Tools(told), &NoImages)
+    }
+
+    /// Whether a request declares tools that its model only reads when a result refers to them.
+    fn defers_tools(&self) -> bool {
+        false
+    }
+
     /// How many tools one request can declare.
     fn tools_max(&self) -> u32 {
         u32::MAX
@@ -276,6 +288,14 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
 
     fn unfit_tools(&self, tools: &[Arc<ToolSpec>]) -> Vec<(String, String)> {
         (**self).unfit_tools(tools)
+    }
+
+    fn render_tools(&self, told: &[Arc<ToolSpec>], found: &[Arc<ToolSpec>]) -> Vec<u8> {
+        (**self).render_tools(told, found)
+    }
+
+    fn defers_tools(&self) -> bool {
+        (**self).defers_tools()
     }
 
     fn tools_max(&self) -> u32 {

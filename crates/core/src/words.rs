@@ -114,7 +114,7 @@ pub fn out_of_time() -> String {
 pub fn spilled(call: &CallId, all: &BlobRef) -> String {
     let BlobRef { size_bytes, lines, .. } = all;
     format!(
-        "[This result has {size_bytes} bytes in {lines} lines, of which the beginning and the end \
+        "[{size_bytes} bytes of this result in {lines} lines are kept. The beginning and the end \
          are shown. {OPEN_RESULT} reads the rest: {{\"call\": \"{call}\", \"from_line\": 1}}]"
     )
 }

@@ -64,7 +64,9 @@ impl Rendered {
             messages.push(bytes.into());
         }
         let head = |segment| Arc::from(provider.render(segment, &pictures));
-        let tools = self.tools.get_or_insert_with(|| head(Segment::Tools(&projection.tools)));
+        let tools = self.tools.get_or_insert_with(|| {
+            provider.render_tools(&projection.tools, &projection.found).into()
+        });
         let system = self.system.get_or_insert_with(|| head(Segment::System(projection.system)));
         Request {
             tools: tools.clone(),

@@ -134,7 +134,7 @@ async fn a_long_result_is_kept_whole_and_read_in_pages() {
     let text = first.result.to_text();
     assert!(text.len() <= RESULT_BYTES_MAX && text.starts_with("1 xxx"), "{}", text.len());
     assert!(text.ends_with(&format!(
-        "x\n\n[This result has {} bytes in 40000 lines, of which the beginning and the end are \
+        "x\n\n[{} bytes of this result in 40000 lines are kept. The beginning and the end are \
          shown. open_result reads the rest: {{\"call\": \"call_5_0\", \"from_line\": 1}}]",
         whole.len()
     )));

@@ -35,6 +35,8 @@ pub struct Quirks {
     pub encrypted_reasoning: bool,
     /// Whether schemas are sent without references and with plain words only.
     pub plain_schemas: bool,
+    /// Tools that are found are declared with `defer_loading`, and a search refers to them.
+    pub deferred_tools: bool,
     /// Whether a temperature may stand beside an effort.
     pub sampling_with_effort: bool,
     /// OpenAI: the field for where chance begins.
@@ -103,6 +105,7 @@ impl Quirks {
         alternate: false,
         encrypted_reasoning: false,
         plain_schemas: false,
+        deferred_tools: false,
         sampling_with_effort: true,
         seed_field: "seed",
         tools_max: 128,

@@ -5,8 +5,10 @@ use std::{borrow::Cow, sync::Arc};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use inspan_core::{
     arguments,
-    message::{ImageRef, ResultState, ToolCall, ToolResult},
+    found::FIND_TOOLS,
+    message::{ImageRef, ResultState, ToolCall},
     pictures::PictureLimits,
+    prompt::CallResult,
     provider::Images,
     tool::ToolSpec,
     words,
@@ -46,13 +48,16 @@ pub(crate) fn picture(
 }
 
 /// What follows the content of a result: the job that goes on, and what was established.
-pub(crate) fn footnotes(result: &ToolResult) -> impl Iterator<Item = String> {
+pub(crate) fn footnotes(answer: &CallResult) -> impl Iterator<Item = String> {
+    let result = &answer.result;
+    // The text of a search has the names that it found.
+    let evidence = result.evidence.as_ref().filter(|_| answer.name != FIND_TOOLS);
     let job = match &result.state {
         ResultState::Accepted(job) => Some(words::accepted(job)),
         // A call is not answered with what comes later.
         ResultState::Finished | ResultState::Later(_) => None,
     };
-    job.into_iter().chain(result.evidence.as_ref().map(words::evidence))
+    job.into_iter().chain(evidence.map(words::evidence))
 }
 
 /// The schema of a tool as the server reads it. One that can't be sent was told before any request,

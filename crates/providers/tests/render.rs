@@ -490,3 +490,41 @@ fn tools_that_cant_be_declared_are_told() {
         assert_eq!(unfit, expected.map(|(name, why)| (name.to_owned(), why.to_owned())));
     }
 }
+
+#[test]
+fn found_tools_are_declared_where_a_server_defers_them() {
+    let told = [Arc::new(ToolSpec::new("find_tools", "Finds."))];
+    let found = [Arc::new(ToolSpec::new("see", "Sees."))];
+    let names = json!({ "tools": ["see", "look"] });
+    let result = ToolResult { evidence: Some(names), ..ToolResult::text("see, look") };
+    let searched = CallResult { name: "find_tools".into(), ..answer(0, How::Ok, result) };
+    let searched = user(vec![searched], Vec::new());
+    let schema = json!({ "type": "object" });
+    let plain = json!({ "name": "find_tools", "description": "Finds.", "input_schema": schema });
+    let deferred = json!({
+        "name": "see", "description": "Sees.", "input_schema": schema, "defer_loading": true
+    });
+    let in_words = json!([{"type": "text", "text": "see, look"}]);
+    let references = json!([
+        {"type": "tool_reference", "tool_name": "see"},
+        {"type": "tool_reference", "tool_name": "look"},
+    ]);
+    for (deferred_tools, tools, content) in
+        [(false, json!([plain]), in_words), (true, json!([plain, deferred]), references)]
+    {
+        let quirks = Quirks { deferred_tools, ..Quirks::COMPATIBLE };
+        let provider = provider(Wire::AnthropicMessages, quirks);
+        assert_eq!(provider.defers_tools(), deferred_tools);
+        let shown = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).expect("JSON");
+        assert_eq!(shown(provider.render_tools(&told, &found)), tools);
+        let message = shown(provider.render(Segment::Message(&searched), &OneImage));
+        assert_eq!(message["content"][0]["content"], content);
+    }
+    // No other wire has them.
+    let quirks = Quirks { deferred_tools: true, ..Quirks::COMPATIBLE };
+    for wire in [Wire::OpenAiChat, Wire::OpenAiResponses] {
+        let provider = provider(wire, quirks.clone());
+        let tools = String::from_utf8(provider.render_tools(&told, &found)).expect("text");
+        assert!(!provider.defers_tools() && !tools.contains("see"), "{tools}");
+    }
+}

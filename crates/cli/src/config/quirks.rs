@@ -22,6 +22,7 @@ pub(super) struct RawQuirks {
     alternate: Option<bool>,
     encrypted_reasoning: Option<bool>,
     plain_schemas: Option<bool>,
+    deferred_tools: Option<bool>,
     sampling_with_effort: Option<bool>,
     seed_field: Option<Text>,
     tools_max: Option<Scalar>,
@@ -52,6 +53,7 @@ pub(super) fn lower(
     set(&mut quirks.alternate, raw.alternate);
     set(&mut quirks.encrypted_reasoning, raw.encrypted_reasoning);
     set(&mut quirks.plain_schemas, raw.plain_schemas);
+    set(&mut quirks.deferred_tools, raw.deferred_tools);
     set(&mut quirks.sampling_with_effort, raw.sampling_with_effort);
     set(&mut quirks.cuts_silently, raw.cuts_silently);
     if let Some(field) = &raw.output_limit_field {

@@ -381,6 +381,7 @@ providers:
       after_results: joined
       alternate: true
       plain_schemas: true
+      deferred_tools: true
       tools_max: 16
       pictures: { count_max: 0 }
       cuts_silently: true
@@ -402,6 +403,7 @@ providers:
         after_results: AfterResults::Joined,
         alternate: true,
         plain_schemas: true,
+        deferred_tools: true,
         tools_max: 16,
         pictures: PictureLimits { count_max: 0, ..PictureLimits::default() },
         cuts_silently: true,

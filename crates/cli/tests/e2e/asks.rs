@@ -153,10 +153,16 @@ fn a_denial_has_its_reason_and_a_worker_goes_on_with_it() {
     let id = world.run("Pay 3 euros.", &["--ask", "later"]).id().to_owned();
     assert_eq!(world.inspan(&["worker", "--once"]).code, 0);
     assert_eq!(server.received().len(), 1);
-    assert_eq!(world.inspan(&["answer", &id, "call_5_0", "deny", "--why", "too dear"]).code, 0);
+    // What has not begun can have no result.
+    let delivered = world.inspan(&["deliver", &id, "call_5_0", "Paid."]);
+    let error = "error: the call call_5_0 has not begun, so there is no work whose result could be \
+                 delivered\n";
+    assert_eq!((delivered.code, delivered.err.as_str()), (2, error));
+    let why = "too dear for sk-ant-0123456789abcdefghij";
+    assert_eq!(world.inspan(&["answer", &id, "call_5_0", "deny", "--why", why]).code, 0);
     let ran = world.inspan(&["worker", "--once"]);
     assert_eq!((ran.code, ran.err), (0, format!("session {id}: end\n")));
-    let told = "\"Refused: too dear. This is final; do not try the same call again.\"";
+    let told = "\"Refused: too dear for [masked]. This is final; do not try the same call again.\"";
     assert_eq!(last_result(&server), told);
     assert_eq!(world.read("agent/paid"), "");
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use inspan_core::{
     effects::{Effects, Repeat},
-    found::{CALL_TOOL, FIND_TOOLS},
+    found::{CALL_TOOL, FIND_TOOLS, FOUND_NAMES},
     gate::BoxFuture,
     message::ToolResult,
     store::StoreError,
@@ -142,7 +142,9 @@ impl FindTools {
                 sources(&self.listed)
             )));
         }
-        Ok(ToolResult::text(told(&found)))
+        let names: Vec<&str> = found.iter().map(|one| one.spec.name.as_str()).collect();
+        let evidence = Some(json!({ FOUND_NAMES: names }));
+        Ok(ToolResult { evidence, ..ToolResult::text(told(&found)) })
     }
 }
 

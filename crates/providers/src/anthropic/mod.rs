@@ -10,7 +10,7 @@ use std::sync::Arc;
 use inspan_core::{
     pictures::PictureLimits,
     prompt::Segment,
-    provider::{BoxStream, Images, ModelEvent, Provider, Request},
+    provider::{BoxStream, Images, ModelEvent, NoImages, Provider, Request},
     tool::ToolSpec,
 };
 
@@ -91,6 +91,18 @@ impl Provider for AnthropicMessages {
 
     fn picture_limits(&self) -> PictureLimits {
         self.endpoint.server.quirks.pictures
+    }
+
+    fn render_tools(&self, told: &[Arc<ToolSpec>], found: &[Arc<ToolSpec>]) -> Vec<u8> {
+        let quirks = &self.endpoint.server.quirks;
+        match self.defers_tools() && !found.is_empty() {
+            true => render::tools_list(told, found, quirks).into_bytes(),
+            false => self.render(Segment::Tools(told), &NoImages),
+        }
+    }
+
+    fn defers_tools(&self) -> bool {
+        self.endpoint.server.quirks.deferred_tools
     }
 
     fn tools_max(&self) -> u32 {

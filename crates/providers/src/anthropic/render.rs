@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use inspan_core::{
+    found::{FIND_TOOLS, FOUND_NAMES},
     message::{Content, How, ImageRef, ReplyPart, ToolCall},
     pictures::PictureLimits,
     prompt::{CallResult, Message, Said, Segment, UserMessage},
@@ -22,11 +23,11 @@ use crate::{
 pub(super) fn segment(segment: Segment<'_>, images: &dyn Images, quirks: &Quirks) -> String {
     match segment {
         Segment::Tools([]) => String::new(),
-        Segment::Tools(tools) => tools_list(tools, quirks),
+        Segment::Tools(tools) => tools_list(tools, &[], quirks),
         Segment::System(text) if worth_sending(text) => json(&Block::text(text)),
         Segment::System(_) => String::new(),
         Segment::Message(Message::User(user)) => {
-            let content = user_blocks(user, images, quirks.pictures);
+            let content = user_blocks(user, images, quirks);
             json(&Sent { role: "user", content })
         }
         Segment::Message(Message::Assistant(reply)) => {
@@ -57,6 +58,10 @@ enum Block<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         is_error: Option<bool>,
     },
+    /// A tool of the request that the model reads from here on.
+    ToolReference {
+        tool_name: &'a str,
+    },
     ToolUse {
         id: &'a str,
         name: &'a str,
@@ -85,7 +90,12 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn tools_list(tools: &[Arc<ToolSpec>], quirks: &Quirks) -> String {
+/// The tools, and those that the model only reads when a result refers to them.
+pub(super) fn tools_list(
+    told: &[Arc<ToolSpec>],
+    deferred: &[Arc<ToolSpec>],
+    quirks: &Quirks,
+) -> String {
     let tool = |tool: &Arc<ToolSpec>| {
         let mut value = json!({"name": tool.name});
         if worth_sending(&tool.description) {
@@ -94,29 +104,40 @@ fn tools_list(tools: &[Arc<ToolSpec>], quirks: &Quirks) -> String {
         value["input_schema"] = told::schema(tool, quirks);
         value
     };
-    Value::Array(tools.iter().map(tool).collect()).to_string()
+    let deferred = deferred.iter().map(|deferred| {
+        let mut value = tool(deferred);
+        value["defer_loading"] = json!(true);
+        value
+    });
+    Value::Array(told.iter().map(tool).chain(deferred).collect()).to_string()
 }
 
-fn user_blocks<'a>(
-    user: &'a UserMessage,
-    images: &dyn Images,
-    pictures: PictureLimits,
-) -> Vec<Block<'a>> {
-    let results = user.results.iter().map(|answer| result_block(answer, images, pictures));
-    results.chain(content_blocks(&user.content, images, pictures)).collect()
+fn user_blocks<'a>(user: &'a UserMessage, images: &dyn Images, quirks: &Quirks) -> Vec<Block<'a>> {
+    let results = user.results.iter().map(|answer| result_block(answer, images, quirks));
+    results.chain(content_blocks(&user.content, images, quirks.pictures)).collect()
 }
 
-fn result_block<'a>(
-    answer: &'a CallResult,
-    images: &dyn Images,
-    pictures: PictureLimits,
-) -> Block<'a> {
-    let notes = told::footnotes(&answer.result).map(Block::text);
+fn result_block<'a>(answer: &'a CallResult, images: &dyn Images, quirks: &Quirks) -> Block<'a> {
+    let found = found_names(answer).filter(|_| quirks.deferred_tools);
+    let found: Vec<_> = found.map(|tool_name| Block::ToolReference { tool_name }).collect();
+    let notes = told::footnotes(answer).map(Block::text);
     Block::ToolResult {
         tool_use_id: &answer.call.0,
-        content: content_blocks(&answer.result.content, images, pictures).chain(notes).collect(),
+        content: match found.is_empty() {
+            true => content_blocks(&answer.result.content, images, quirks.pictures)
+                .chain(notes)
+                .collect(),
+            false => found,
+        },
         is_error: (answer.how != How::Ok).then_some(true),
     }
+}
+
+/// The tools that a search found.
+fn found_names(answer: &CallResult) -> impl Iterator<Item = &str> {
+    let evidence = answer.result.evidence.as_ref().filter(|_| answer.name == FIND_TOOLS);
+    let names = evidence.and_then(|evidence| evidence[FOUND_NAMES].as_array());
+    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn content_blocks<'a>(

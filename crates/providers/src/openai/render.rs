@@ -114,7 +114,7 @@ fn result_message(answer: &CallResult, quirks: &Quirks) -> Value {
         Content::Text { text } => text.clone(),
         Content::Image(_) => words::IMAGE_FOLLOWS.to_owned(),
     });
-    let lines: Vec<String> = content.chain(told::footnotes(&answer.result)).collect();
+    let lines: Vec<String> = content.chain(told::footnotes(answer)).collect();
     let id = quirks.call_ids.sent(&answer.call);
     json!({"role": "tool", "tool_call_id": id, "content": lines.join("\n")})
 }

@@ -73,7 +73,7 @@ fn result_item(answer: &CallResult) -> String {
         Content::Text { text } => text.clone(),
         Content::Image(_) => words::IMAGE_FOLLOWS.to_owned(),
     });
-    let lines: Vec<String> = content.chain(told::footnotes(&answer.result)).collect();
+    let lines: Vec<String> = content.chain(told::footnotes(answer)).collect();
     json!({"type": "function_call_output", "call_id": answer.call.0, "output": lines.join("\n")})
         .to_string()
 }
