@@ -90,16 +90,19 @@ impl FolderFile {
 
     /// What it would start and reach, and what with: a line for each server, as it stands there.
     pub(crate) fn lines(&self) -> Vec<String> {
+        // As JSON: a line end or a quote in a word must not look like another server.
         let text = |value: &Value| match value {
-            Value::String(text) => text.clone(),
+            Value::String(word) if word.chars().all(is_plain) && !word.is_empty() => word.clone(),
             other => other.to_string(),
         };
         let line = |(name, server): (&String, &Value)| {
             let words = server.get("args").and_then(Value::as_array).into_iter().flatten();
-            let command = server.get("command").or_else(|| server.get("url"));
-            let words: Vec<String> = command.into_iter().chain(words).map(text).collect();
+            let named = ["command", "url"].into_iter().filter_map(|key| server.get(key));
+            let named = named.filter(|value| !value.is_null());
+            let words: Vec<String> = named.chain(words).map(text).collect();
             let with = ["env", "headers", "cwd"].into_iter();
             let with = with.filter_map(|key| Some(format!("; {key} {}", server.get(key)?)));
+            let name = text(&Value::from(name.as_str()));
             format!("{name}: {}{}", words.join(" "), with.collect::<String>())
         };
         self.servers.iter().map(line).collect()
@@ -147,6 +150,11 @@ impl FolderFile {
         }
         found
     }
+}
+
+/// Whether a word with it needs no quotes.
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || "-_./:@=+,%~${}?&#".contains(c)
 }
 
 /// What is wrong, without the place, which is none in the file.

@@ -37,8 +37,9 @@ pub(crate) fn is_needed(
         Some(Ceiling::Lifted) => false,
         // One more is the session's own.
         _ if tools.len() >= room.tools_max as usize => true,
+        _ if found_before => true,
         Some(Ceiling::At(tokens_max)) => tokens > tokens_max,
-        None => found_before || tokens > told_tokens_max(room.window_tokens_max),
+        None => tokens > told_tokens_max(room.window_tokens_max),
     }
 }
 

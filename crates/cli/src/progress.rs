@@ -101,7 +101,7 @@ impl Progress {
             Event::ModelSwitched(e) => self.note(&format!("{} is asked instead", e.model), out),
             Event::ToolStarted(e) => {
                 let what = match state.call(&e.call) {
-                    Some(open) => format!("{} {}", e.name, open.call.arguments),
+                    Some(open) => format!("{} {}", e.name, open.asked()),
                     None => e.name.clone(),
                 };
                 let running = Running { since_ms: entry.at_ms, what, is_shown: false };
@@ -189,19 +189,19 @@ impl Progress {
     fn tool(&mut self, finished: &ToolFinished, state: &State, out: &Out) {
         self.end_line(out);
         self.running.remove(&finished.call);
-        let arguments = state.call(&finished.call).map_or("", |open| open.call.arguments.as_str());
+        let arguments = state.call(&finished.call).map(OpenCall::asked).unwrap_or_default();
         let (style, sign) = match finished.how {
             How::Ok => (GOOD, "✓"),
             How::Cancelled | How::NotRun => (NOTE, "-"),
             _ => (BAD, "✗"),
         };
-        let arguments = out.line(arguments, ARGUMENTS_CHARS_MAX);
+        let arguments = out.line(&arguments, ARGUMENTS_CHARS_MAX);
         let result = out.line(&finished.result.to_text(), RESULT_CHARS_MAX);
         let how = format!("{} {}", finished.how.as_str(), duration(finished.ms));
         out.progress(&format!(
             "  {} {} {}  {}  {}\n",
             styled(style, sign),
-            out.shown(&finished.name),
+            out.line(&finished.name, ARGUMENTS_CHARS_MAX),
             styled(DIM, &arguments),
             result,
             styled(DIM, &how)

@@ -82,7 +82,9 @@ pub(crate) async fn prepare(
         approved: Approved::new(&home.folder),
     };
     let own = agent.tools.clone();
-    let reviewed = servers::reviewed(&source, asking, (args, before), &mask, &mut notices).await?;
+    let mut reviewed =
+        servers::reviewed(&source, asking, (args, before), &mask, &mut notices).await?;
+    notices.extend(reviewed.keep_clear_of(&own));
     agent.tools.extend(reviewed.offer.tools.iter().cloned());
     agent.tools.sort_by_key(|tool| tool.spec().name.clone());
     agent.asks.extend(reviewed.offer.asks.clone());
@@ -138,7 +140,8 @@ pub(crate) async fn prepare(
     let may_ask = !asks.is_empty() || servers.iter().any(|server| !server.ask.is_empty());
     let ask = may_ask.then(|| Arc::new(Ask(live.clone())) as Arc<dyn Gate>);
     let (seen, tools) = (reviewed.seen, agent.tools.clone());
-    let last = Last { seen, tools, found: found.clone() };
+    let said = reviewed.offer.notices.clone();
+    let last = Last { seen, tools, notices: said, found: found.clone() };
     let toolbox = || Toolbox::new(source, own, live, provider.clone(), is_found, last);
     let has_any = !servers.is_empty();
     let catalogue = has_any.then(|| Arc::new(toolbox()) as Arc<dyn Catalogue>);

@@ -131,7 +131,10 @@ fn lines_of(entry: &Entry, state: &State, out: &Out) -> Vec<String> {
         Event::SessionConfigured(e) => {
             let agent = e.agent.as_ref().map_or("none", |agent| agent.name.as_str());
             let tools: Vec<&str> = e.tools.iter().map(|tool| tool.name.as_str()).collect();
-            let text = format!("{} as agent {agent}, tools: {}", e.model.url, tools.join(", "));
+            let moved = e.workdir.as_ref().map(|workdir| format!(" in {workdir}"));
+            let moved = moved.unwrap_or_default();
+            let tools = tools.join(", ");
+            let text = format!("{} as agent {agent}{moved}, tools: {tools}", e.model.url);
             row("with", &text)
         }
         Event::PromptSubmitted(e) => row("prompt", &text_of(&e.content)),
@@ -156,7 +159,11 @@ fn lines_of(entry: &Entry, state: &State, out: &Out) -> Vec<String> {
         Event::ModelFailed(e) => row("failed", &format!("{}: {}", e.class.as_str(), e.message)),
         Event::ProjectionRepaired(e) => row("repaired", &e.repair.words()),
         Event::PromptCut(e) => row("cut", &prompt_cut(e)),
-        Event::CatalogueChanged(e) => row("tools", &catalogue_changed(e)),
+        Event::CatalogueChanged(e) => {
+            let changed = (!e.is_empty()).then(|| row("tools", &catalogue_changed(e)));
+            let notices = e.notices.iter().flat_map(|notice| row("tools", notice));
+            changed.into_iter().flatten().chain(notices).collect()
+        }
         Event::ModelSwitched(e) => row("switched", &format!("to {}", e.model)),
         Event::ToolFinished(e) => {
             let mut lines = row("tool", &format!("{}: {}", e.name, e.result.to_text()));

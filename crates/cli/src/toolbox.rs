@@ -6,7 +6,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use inspan_core::{gate::BoxFuture, provider::Provider, tool::Tool};
+use inspan_core::{
+    found::{CALL_TOOL, FIND_TOOLS},
+    gate::BoxFuture,
+    provider::Provider,
+    tool::Tool,
+    words::OPEN_RESULT,
+};
 use inspan_engine::{Catalogue, News};
 use inspan_mcp::{Offer, Pictures, ServerConfig, Servers};
 
@@ -40,6 +46,8 @@ pub(crate) struct Last {
     pub(crate) seen: u64,
     /// All tools.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    /// What was said of the servers.
+    pub(crate) notices: Vec<String>,
     /// Those that are found, and the servers that they are of.
     pub(crate) found: BTreeMap<String, String>,
 }
@@ -85,6 +93,25 @@ impl Reviewed {
         Ok(())
     }
 
+    /// Leaves out tools of servers that have the name of an agent's own or of Inspan's, and gives
+    /// what to say of them.
+    pub(crate) fn keep_clear_of(&mut self, own: &[Arc<dyn Tool>]) -> Vec<String> {
+        let own: Vec<String> = own.iter().map(|tool| tool.spec().name.clone()).collect();
+        let is_taken = |name: &str| {
+            [FIND_TOOLS, CALL_TOOL, OPEN_RESULT].contains(&name) || own.iter().any(|o| o == name)
+        };
+        let (taken, tools): (Vec<_>, Vec<_>) =
+            self.offer.tools.drain(..).partition(|tool| is_taken(&tool.spec().name));
+        self.offer.tools = tools;
+        self.offer.asks.retain(|name, _| !is_taken(name));
+        self.changes.retain(|change| !is_taken(&change.tool));
+        let said = |tool: &Arc<dyn Tool>| {
+            let name = &tool.spec().name;
+            format!("the tool `{name}` of an MCP server is left out: another tool has this name")
+        };
+        taken.iter().map(said).collect()
+    }
+
     /// Leaves out what is not approved, and gives what to say of it; `how` accepts it.
     pub(crate) fn leave_out(&mut self, how: &str) -> Vec<String> {
         let changes = std::mem::take(&mut self.changes);
@@ -119,10 +146,13 @@ impl Toolbox {
 impl Inner {
     async fn news(&self) -> Option<News> {
         let now = self.source.servers.changes(&self.source.configs).await;
-        if std::mem::replace(&mut self.last().seen, now) == now {
+        if self.last().seen == now {
             return None;
         }
-        let mut reviewed = match self.source.review().await {
+        let reviewed = self.source.review().await;
+        // Only now: whoever is not waited for asks again.
+        self.last().seen = now;
+        let mut reviewed = match reviewed {
             Ok(reviewed) => reviewed,
             Err(failure) => {
                 let why = format!("the tools of servers changed, and stay as they were: {failure}");
@@ -131,7 +161,11 @@ impl Inner {
                 return Some(News { tools, found, notices: vec![why], ..News::default() });
             }
         };
-        let mut notices = reviewed.leave_out(ACCEPT);
+        let mut notices = std::mem::take(&mut reviewed.offer.notices);
+        notices.extend(reviewed.keep_clear_of(&self.own));
+        notices.extend(reviewed.leave_out(ACCEPT));
+        let said = std::mem::replace(&mut self.last().notices, notices.clone());
+        notices.retain(|notice| !said.contains(notice));
         let mut tools = all(&self.own, &reviewed.offer);
         let found = match self.is_found {
             true => found::set_up(&mut tools, &reviewed.offer.sources),
@@ -139,7 +173,9 @@ impl Inner {
         };
         set_aside(&mut tools, &found, &*self.provider, &mut notices);
         self.asks.add(&reviewed.offer.asks);
-        *self.last() = Last { seen: now, tools: tools.clone(), found: found.clone() };
+        let mut last = self.last();
+        (last.tools, last.found) = (tools.clone(), found.clone());
+        drop(last);
         Some(News { tools, found, asks: reviewed.offer.asks, notices })
     }
 }

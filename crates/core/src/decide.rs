@@ -205,8 +205,8 @@ impl Now<'_> {
     fn park(&self) -> Parked {
         let waiting = self.state.calls.iter().filter(|open| open.waits_outside());
         let what = waiting.clone().map(|open| match &open.status {
-            CallStatus::Deferred { job, .. } => words::waits_for_job(&open.call, job),
-            _ => words::waits_for_person(&open.call),
+            CallStatus::Deferred { job, .. } => words::waits_for_job(open, job),
+            _ => words::waits_for_person(open),
         });
         let probe_at_ms = |open: &OpenCall| match open.status {
             CallStatus::Deferred { probe_at_ms, .. } => probe_at_ms,

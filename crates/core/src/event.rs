@@ -167,6 +167,11 @@ pub struct SessionConfigured {
 }
 
 impl SessionConfigured {
+    /// The tool of this name.
+    pub fn tool(&self, name: &str) -> Option<&Arc<ToolSpec>> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
     /// Bytes of what stands before the messages.
     pub(crate) fn head_bytes(&self) -> usize {
         let told = self.tools.iter().filter(|tool| !self.found.contains_key(&tool.name));

@@ -4,7 +4,7 @@
 //! A call of [`CALL_TOOL`] is the call of the tool that it names from the moment it is in the log:
 //! arguments, gates, effects and limits are those of that tool.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{arguments, message::ToolCall};
 
@@ -38,8 +38,9 @@ pub fn meant(call: &ToolCall) -> (String, Option<Value>) {
         }
     };
     let arguments = match fields.shift_remove("arguments") {
-        None => Some(Value::Object(fields)),
-        Some(Value::Null) => Some(Value::Object(Map::new())),
+        None | Some(Value::Null) => Some(Value::Object(fields)),
+        // What stands beside them would be lost.
+        Some(_) if !fields.is_empty() => None,
         Some(Value::String(text)) => arguments::read(&text),
         Some(object @ Value::Object(_)) => Some(object),
         Some(_) => None,
@@ -78,7 +79,15 @@ mod tests {
                 Some(json!({"at": 1})),
             ),
             (CALL_TOOL, r#"{"name":"look","at":1}"#, "look", Some(json!({"at": 1}))),
+            (
+                CALL_TOOL,
+                r#"{"name":"look","arguments":null,"at":1}"#,
+                "look",
+                Some(json!({"at": 1})),
+            ),
             // Not lossless.
+            (CALL_TOOL, r#"{"name":"look","arguments":{"at":1},"dry_run":true}"#, "look", None),
+            (CALL_TOOL, r#"{"name":"look","arguments":"{}","at":1}"#, "look", None),
             (CALL_TOOL, r#"{"name":"look","arguments":[1]}"#, "look", None),
             (CALL_TOOL, r#"{"name":"look","arguments":"at 1"}"#, "look", None),
             (CALL_TOOL, "look", CALL_TOOL, None),

@@ -96,6 +96,11 @@ impl Repairs {
         }
     }
 
+    /// Tools that are others now may be told again.
+    pub(crate) fn tools_changed(&mut self, is_other: impl Fn(&str) -> bool) {
+        self.tools.retain(|name| !is_other(name));
+    }
+
     /// The tools that are told.
     pub fn tools<'a>(&self, tools: &'a [Arc<ToolSpec>]) -> Cow<'a, [Arc<ToolSpec>]> {
         if self.tools.is_empty() {

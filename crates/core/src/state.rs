@@ -211,7 +211,7 @@ impl State {
 
     /// The tool of this name.
     pub fn tool(&self, name: &str) -> Option<&Arc<ToolSpec>> {
-        self.config.as_ref()?.tools.iter().find(|tool| tool.name == name)
+        self.config.as_ref()?.tool(name)
     }
 
     /// The session's working directory; empty before its first entry.
@@ -276,6 +276,18 @@ impl State {
                     open.status = CallStatus::New;
                 });
             }
+            let is_other_tool = |name: &str| self.tool(name) != config.tool(name);
+            let others: Vec<String> =
+                self.allowed.iter().filter(|name| is_other_tool(name)).cloned().collect();
+            let calls: Vec<bool> =
+                self.calls.iter().map(|open| is_other_tool(&open.name)).collect();
+            // A yes was one for the tool as it was.
+            self.allowed.retain(|name| !others.contains(name));
+            for (open, is_other) in self.calls.iter_mut().zip(calls) {
+                if is_other && open.status == CallStatus::Allowed && open.attempts == 0 {
+                    open.status = CallStatus::New;
+                }
+            }
             let is_other_model = before.model.url != config.model.url;
             if is_other_model || before.tools != config.tools {
                 // What was refused may be taken now.
@@ -299,6 +311,10 @@ impl State {
         config.tools.retain(|tool| !is_other(&tool.name));
         // A yes for the session was one for the tool as it was.
         self.allowed.retain(|name| !is_other(name));
+        // What was refused may be taken now.
+        for repairs in [&mut self.repairs, &mut self.repairs_kept] {
+            repairs.tools_changed(is_other);
+        }
         config.tools.extend(other.clone().cloned());
         config.tools.sort_by(|a, b| a.name.cmp(&b.name));
         config.found.retain(|name, _| !is_other(name));

@@ -1,6 +1,6 @@
 //! A turn that is open, and the calls of its last reply: where they stand.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -211,6 +211,14 @@ impl OpenCall {
             _ => return,
         };
         self.status = next;
+    }
+
+    /// The arguments of the tool that it means, as far as they are known, for people.
+    pub fn asked(&self) -> Cow<'_, str> {
+        match &self.arguments {
+            Some(arguments) if self.call.name != self.name => Cow::Owned(arguments.to_string()),
+            _ => Cow::Borrowed(&self.call.arguments),
+        }
     }
 
     /// Whether it waits for something that no process of ours does.

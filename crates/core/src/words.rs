@@ -11,6 +11,7 @@ use crate::{
     message::{BlobRef, CallId, ToolCall, ToolResult},
     prompt::CallResult,
     tool::ToolSpec,
+    turn::OpenCall,
 };
 
 /// Stands where a reply was cut before anything that can be sent.
@@ -239,13 +240,13 @@ pub fn catalogue_changed(change: &CatalogueChanged) -> String {
 }
 
 /// What a parked turn waits for, for people: a person's word.
-pub fn waits_for_person(call: &ToolCall) -> String {
-    format!("{} ({}) waits for a person", call.name, call.id)
+pub fn waits_for_person(open: &OpenCall) -> String {
+    format!("{} ({}) waits for a person", open.name, open.call.id)
 }
 
 /// What a parked turn waits for, for people: work that goes on elsewhere.
-pub fn waits_for_job(call: &ToolCall, job: &str) -> String {
-    format!("{} ({}) waits for its job {job}", call.name, call.id)
+pub fn waits_for_job(open: &OpenCall, job: &str) -> String {
+    format!("{} ({}) waits for its job {job}", open.name, open.call.id)
 }
 
 /// Why a picture can't be shown whose store is away.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Bytes of a body that are put together at once, but for a part that is longer; a shorter body is
 /// one piece.
-const PIECE_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: usize = 32 * 1024;
 
 /// What closes a body: its list of messages is last.
 const END: &[u8] = b"]}";

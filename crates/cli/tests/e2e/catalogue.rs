@@ -144,8 +144,8 @@ fn tools_are_found_and_called_by_their_own_rules() {
     assert!(searching.iter().sum::<usize>() < 1_500 * 3, "{searching:?}");
     assert_eq!(
         tools[2]["description"],
-        "Finds tools beside those that you see, by what they do. There are 500 more: tracker (500). \
-         Look here before you say that you can't do something."
+        "Finds tools beside those that you see, by what they do: those of tracker. Look here before \
+         you say that you can't do something."
     );
     let marks = r#","cache_control":{"type":"ephemeral"}"#;
     let plain: Vec<String> = bodies.iter().map(|r| r.text().replace(marks, "")).collect();

@@ -40,9 +40,9 @@ impl Driver {
     /// Takes the tools. True when something was recorded.
     fn take_news(&mut self, news: News) -> bool {
         let News { mut tools, mut found, mut asks, notices } = news;
-        // It is the session's own.
-        let own = self.tools.get(words::OPEN_RESULT);
-        tools.extend(own.filter(|_| !tools.is_empty()).cloned());
+        // It is the session's own, for results of before, too.
+        let is_own = |tool: &&Arc<dyn Tool>| tool.spec().name == words::OPEN_RESULT;
+        tools.extend(self.setup.tools.iter().find(is_own).cloned());
         let tools: BTreeMap<String, Arc<dyn Tool>> =
             tools.into_iter().map(|tool| (tool.spec().name.clone(), tool)).collect();
         let now: Vec<_> = tools.values().map(|tool| tool.spec()).collect();

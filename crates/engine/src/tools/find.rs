@@ -1,7 +1,7 @@
 //! The two tools of a catalogue that the model is not told of as a whole: one finds tools, the other
 //! is the name under which they are called. See [`inspan_core::found`].
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use inspan_core::{
     effects::{Effects, Repeat},
@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 const FOUND_TOOLS_DEFAULT: usize = 5;
 /// Tools that one search gives.
 const FOUND_TOOLS_MAX: usize = 20;
+/// Bytes of the words of a search.
+const QUERY_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of what one search gives: tools beyond it are only named.
 const FOUND_BYTES_MAX: usize = 24 * 1024;
 /// Sources that are named in the description of [`FindTools`], and bytes of each name.
@@ -96,9 +98,8 @@ impl FindTools {
     pub fn new(listed: impl Into<Arc<[Listed]>>, ranking: Arc<dyn Ranking>) -> Self {
         let listed = listed.into();
         let description = format!(
-            "Finds tools beside those that you see, by what they do. There are {} more: {}. Look \
-             here before you say that you can't do something.",
-            listed.len(),
+            "Finds tools beside those that you see, by what they do: those of {}. Look here before \
+             you say that you can't do something.",
             sources(&listed)
         );
         let spec = ToolSpec {
@@ -119,7 +120,8 @@ impl FindTools {
                 "required": ["query"],
                 "additionalProperties": false,
             }),
-            effects: Effects::NONE,
+            // What servers say of their tools.
+            effects: Effects { reads_untrusted: true, ..Effects::NONE },
             repeat: Repeat::Pure,
             ..ToolSpec::new(FIND_TOOLS, description)
         };
@@ -137,7 +139,7 @@ impl FindTools {
         let found: Vec<&Listed> = best.iter().filter_map(|place| self.listed.get(*place)).collect();
         if found.is_empty() {
             return Ok(ToolResult::text(format!(
-                "No tool fits these words. There are {}: {}. Try other words.",
+                "No tool fits these words. There are {} tools, of {}. Try other words.",
                 self.listed.len(),
                 sources(&self.listed)
             )));
@@ -161,9 +163,13 @@ fn told(found: &[&Listed]) -> String {
             spec.description.trim(),
             spec.input
         );
-        // The first is told in any case.
-        if number == 0 || text.len() + whole.len() <= FOUND_BYTES_MAX {
+        if text.len() + whole.len() <= FOUND_BYTES_MAX {
             text.push_str(&whole);
+        } else if number == 0 {
+            // It can be called all the same: what does not fit is told then.
+            let end = whole.floor_char_boundary(FOUND_BYTES_MAX);
+            text.push_str(whole.get(..end).unwrap_or_default());
+            text.push_str("… (too long to be shown)\n");
         } else {
             text.push_str(&format!("\n{} (of {source}): look for its name to see it\n", spec.name));
         }
@@ -171,19 +177,17 @@ fn told(found: &[&Listed]) -> String {
     text
 }
 
-/// How many tools come from where.
+/// Where they come from. Without their number: the beginning of a request stays as it is when one
+/// comes or goes.
 fn sources(listed: &[Listed]) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for one in listed {
-        *counts.entry(one.source.as_str()).or_default() += 1;
-    }
-    let named = counts.iter().take(SOURCES_NAMED_MAX).map(|(source, count)| {
+    let sources: BTreeSet<&str> = listed.iter().map(|one| one.source.as_str()).collect();
+    let named = sources.iter().take(SOURCES_NAMED_MAX).map(|source| {
         let end = source.floor_char_boundary(SOURCE_BYTES_MAX);
-        format!("{} ({count})", source.get(..end).unwrap_or_default())
+        source.get(..end).unwrap_or_default()
     });
     let mut all = named.collect::<Vec<_>>().join(", ");
-    if counts.len() > SOURCES_NAMED_MAX {
-        all.push_str(&format!(" and {} other sources", counts.len() - SOURCES_NAMED_MAX));
+    if sources.len() > SOURCES_NAMED_MAX {
+        all.push_str(" and others");
     }
     all
 }
@@ -209,6 +213,9 @@ impl Tool for FindTools {
 
 fn asked(arguments: &Value) -> Result<(String, usize), String> {
     let query = match &arguments["query"] {
+        Value::String(query) if query.len() > QUERY_BYTES_MAX => {
+            return Err(format!("/query: has more than {QUERY_BYTES_MAX} bytes; a few words do"));
+        }
         Value::String(query) if !query.trim().is_empty() => query.clone(),
         _ => return Err("/query: must be words that say what the tool must do".to_owned()),
     };
