@@ -21,9 +21,9 @@ const FILE: &str = ".mcp.json";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// What counts of a server there. What its tools may do is for the person to say, in their own files.
-const KEYS: [&str; 13] = [
-    "type", "command", "args", "env", "cwd", "url", "headers", "protocol", "include", "exclude",
-    "timeout", "ask", "disabled",
+const KEYS: [&str; 14] = [
+    "type", "command", "args", "env", "cwd", "url", "headers", "oauth", "protocol", "include",
+    "exclude", "timeout", "ask", "disabled",
 ];
 
 /// The file of a folder.
@@ -98,7 +98,7 @@ impl FolderFile {
             let words = server.get("args").and_then(Value::as_array).into_iter().flatten();
             let command = server.get("command").or_else(|| server.get("url"));
             let words: Vec<String> = command.into_iter().chain(words).map(text).collect();
-            let with = ["env", "headers", "cwd"].into_iter();
+            let with = ["env", "headers", "oauth", "cwd"].into_iter();
             let with = with.filter_map(|key| Some(format!("; {key} {}", server.get(key)?)));
             format!("{name}: {}{}", words.join(" "), with.collect::<String>())
         };
@@ -198,8 +198,8 @@ mod tests {
         let (names, notices) = found(text).unwrap();
         assert_eq!(names, ["a", "d"]);
         let told = [
-            "the MCP server `b` of FOLDER/.mcp.json is left out: variables are replaced in `env` and \
-             `headers` only; this would show them",
+            "the MCP server `b` of FOLDER/.mcp.json is left out: variables are replaced in `env`, \
+             `headers` and `clientSecret` only; this would show them",
             "the MCP server `c` of FOLDER/.mcp.json is left out: the variable GONE is not set; set it in \
              the environment or in FOLDER/.env",
             "`effects` of `d` in FOLDER/.mcp.json counts for nothing: what tools may do is said in \

@@ -124,17 +124,14 @@ impl Connection {
                 }
             }
             Link::Http(link) => {
-                let transport =
-                    http::transport(link).map_err(|why| Refused { why, is_final: true })?;
+                let transport = http::transport(link, place.logins.as_deref()).await;
+                let transport = transport.map_err(|why| Refused { why, is_final: true })?;
                 let serve = ear.clone().serve_with_lifecycle(transport, way.mode());
                 match timeout_at(until, serve).await {
                     Ok(Ok(service)) => Ok(Self::of(service, ear, None)),
-                    Ok(Err(error)) if error.is_authorization_required() => Err(Refused {
-                        why: "it wants to know who asks: set `headers`, as in `headers: { \
-                              Authorization: \"Bearer ${TOKEN}\" }`"
-                            .to_owned(),
-                        is_final: true,
-                    }),
+                    Ok(Err(error)) if error.is_authorization_required() => {
+                        Err(Refused { why: login_wanted(&config.name), is_final: true })
+                    }
                     Ok(Err(error)) => Err(Refused { why: said(&error), is_final: false }),
                     Err(_) => Err(Refused { why: no_answer(), is_final: false }),
                 }
@@ -193,6 +190,14 @@ impl Connection {
         }
         Some(self.child.as_ref()?.close().await)
     }
+}
+
+/// That a server wants a login, and how to get one.
+pub(crate) fn login_wanted(server: &str) -> String {
+    format!(
+        "it wants to know who asks: inspan mcp login {server}, or set `headers`, as in `headers: {{ \
+         Authorization: \"Bearer ${{TOKEN}}\" }}`"
+    )
 }
 
 /// Asks the server to tell when its tools are others.
