@@ -129,10 +129,10 @@ impl Connection {
                 let serve = ear.clone().serve_with_lifecycle(transport, way.mode());
                 match timeout_at(until, serve).await {
                     Ok(Ok(service)) => Ok(Self::of(service, ear, None)),
-                    Ok(Err(error)) if error.is_authorization_required() => {
-                        Err(Refused { why: login_wanted(&config.name), is_final: true })
-                    }
-                    Ok(Err(error)) => Err(Refused { why: said(&error), is_final: false }),
+                    Ok(Err(error)) => Err(match no_login(&error, &config.name) {
+                        Some(why) => Refused { why, is_final: true },
+                        None => Refused { why: said(&error), is_final: false },
+                    }),
                     Err(_) => Err(Refused { why: no_answer(), is_final: false }),
                 }
             }
@@ -190,6 +190,27 @@ impl Connection {
         }
         Some(self.child.as_ref()?.close().await)
     }
+}
+
+/// What is missing, where that is a login or a right of it.
+fn no_login(error: &ClientInitializeError, server: &str) -> Option<String> {
+    if error.is_authorization_required() {
+        return Some(login_wanted(server));
+    }
+    match error {
+        ClientInitializeError::TransportError { error, .. } => {
+            Some(more_wanted(server, &http::rights_wanted(&*error.error)?))
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => no_login(fallback, server),
+        // The type of the library is open for more.
+        _ => None,
+    }
+}
+
+/// That a login has too few rights, and how to get one with more.
+pub(crate) fn more_wanted(server: &str, rights: &str) -> String {
+    let scopes: String = rights.split_whitespace().map(|s| format!(" --scope {s}")).collect();
+    format!("the login has too few rights: inspan mcp login {server}{scopes}")
 }
 
 /// That a server wants a login, and how to get one.

@@ -19,7 +19,7 @@ use crate::{
     catalogue::Catalogue,
     child::Closed,
     config::ServerConfig,
-    connection::{Connection, login_wanted},
+    connection::{Connection, login_wanted, more_wanted},
     ear::Attention,
     kept::Kept,
     readable::{Readable, Wanted},
@@ -260,12 +260,6 @@ async fn list(connection: &Connection, server: &str) -> Result<Catalogue, String
         Ok(done) => done.map(|()| catalogue),
         Err(_) => Err(format!("it did not list its tools in {} s", LIST_MS_MAX / 1000)),
     }
-}
-
-/// That a login has too few rights, and how to get one with more.
-fn more_wanted(server: &str, rights: &str) -> String {
-    let scopes: String = rights.split_whitespace().map(|s| format!(" --scope {s}")).collect();
-    format!("the login has too few rights: inspan mcp login {server}{scopes}")
 }
 
 fn not_listed(error: NoAnswer, server: &str) -> String {
