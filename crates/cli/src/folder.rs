@@ -125,6 +125,7 @@ impl FolderFile {
             let around = Around {
                 source: &source,
                 folder: &self.folder,
+                workdir: &self.folder,
                 environment: config.variables.environment(),
                 must_be_there: false,
             };

@@ -1,12 +1,16 @@
 //! `inspan mcp`: the servers of tools, what they offer and how they are.
 
-use std::{io::IsTerminal, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, io::IsTerminal, path::PathBuf, sync::Arc};
 
 use futures_util::future::join_all;
-use inspan_core::{mask::printable, tool::Tool};
+use inspan_core::{
+    mask::printable,
+    tool::{Tool, ToolSpec},
+};
 use inspan_mcp::{
     Grade, Link, Offer, PromptListed, Readable, Report, ResourceListed, ServerConfig,
 };
+use inspan_providers::Server;
 use serde_json::json;
 
 use crate::{
@@ -214,7 +218,15 @@ async fn doctor(home: &Home, name: Option<&str>, args: &McpArgs) -> Result<u8, F
         out.progress("No MCP server is configured: see `mcpServers` in docs/mcp.md.\n");
         return Ok(0);
     }
-    let reports = join_all(servers.iter().map(|server| home.mcp.examine(server))).await;
+    let mut reports = join_all(servers.iter().map(|server| home.mcp.examine(server))).await;
+    let models = Config::load(&home.folder, home.environment.clone())?.servers;
+    for report in reports.iter_mut().filter(|report| report.grade != Grade::Bad) {
+        let refused = refused(&report.specs, &models);
+        if !refused.is_empty() {
+            report.grade = Grade::Fair;
+        }
+        report.faults.extend(refused);
+    }
     let is_bad = reports.iter().any(|report| report.grade == Grade::Bad);
     for report in reports {
         match args.json {
@@ -223,6 +235,27 @@ async fn doctor(home: &Home, name: Option<&str>, args: &McpArgs) -> Result<u8, F
         }
     }
     Ok(u8::from(is_bad))
+}
+
+/// Which tools the servers of models can't be told of, in a sentence for each reason.
+fn refused(specs: &[Arc<ToolSpec>], models: &[Server]) -> Vec<String> {
+    let mut reasons: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+    for spec in specs {
+        for server in models {
+            // One by one: how many there are is no fault of theirs.
+            for (_, why) in server.unfit_tools(std::slice::from_ref(spec)) {
+                reasons.entry((&spec.name, why)).or_default().push(&server.name);
+            }
+        }
+    }
+    let sentence = |((tool, why), refusing): ((&str, String), Vec<&str>)| {
+        let whom = match refusing.len() == models.len() {
+            true => "any model".to_owned(),
+            false => format!("models of {}", refusing.join(", ")),
+        };
+        format!("`{tool}` can't be told to {whom}: {why}")
+    };
+    reasons.into_iter().map(sentence).collect()
 }
 
 fn tell(report: &Report, out: &Out) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 //! and its revision in the environment. It does what a session does: it looks at the tools, logs in
 //! where that is wanted, and calls each tool.
 
-use std::{collections::BTreeMap, error::Error, path::Path, sync::Arc};
+use std::{collections::BTreeMap, error::Error, io::Write, path::Path, sync::Arc};
 
 use inspan_core::{
     message::CallId,
@@ -72,12 +72,12 @@ async fn session(
         }
     };
     let Offer { tools, notices, .. } = offer;
-    notices.iter().for_each(|notice| eprintln!("{notice}"));
+    notices.iter().for_each(|notice| tell(notice));
     for tool in &tools {
         for arguments in arguments(tool, &tools, context) {
             loop {
                 let said = call(tool, arguments.clone()).await;
-                eprintln!("{}: {said:?}", tool.spec().name);
+                tell(&format!("{}: {said:?}", tool.spec().name));
                 match said.as_ref().err().and_then(|why| login_wanted(why)) {
                     Some(scopes) if logged_in < LOGINS_MAX => {
                         logged_in += 1;
@@ -93,6 +93,11 @@ async fn session(
         true => Err(notices.join("; ").into()),
         false => Ok(()),
     }
+}
+
+/// What happened, for whoever looks into a scenario that fails.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// The rights of the login that a message asks for.

@@ -173,6 +173,11 @@ impl Connection {
         self.child.as_ref().map(Child::junk).unwrap_or_default()
     }
 
+    /// Processes that a program left when it ended.
+    pub(crate) fn left(&self) -> usize {
+        self.child.as_ref().map_or(0, Child::left)
+    }
+
     /// How the server ended, as far as it is known, in words that follow a sentence.
     pub(crate) async fn last_words(&self) -> String {
         match &self.child {

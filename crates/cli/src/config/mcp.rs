@@ -20,6 +20,9 @@ use super::{ConfigError, Millis, Positive, Scalar, Source, Text, near};
 /// Characters of the name of a server, which begins the names of its tools.
 const NAME_CHARS_MAX: usize = 32;
 
+/// What stands for the session's working directory, as in prompts.
+const WORKDIR: &str = "{{ workdir }}";
+
 /// Parts of the names of variables and headers whose values are kept from being shown.
 const SECRET_WORDS: [&str; 7] = ["auth", "cookie", "credential", "key", "pass", "secret", "token"];
 
@@ -65,6 +68,8 @@ pub(crate) struct Around<'a> {
     pub source: &'a Source<'a>,
     /// What a program's directory is relative to; empty for the session's working directory.
     pub folder: &'a Path,
+    /// The session's working directory; empty where that is what programs' directories are relative to.
+    pub workdir: &'a Path,
     /// The environment, of which programs see a part.
     pub environment: &'a [(OsString, OsString)],
     /// Whether a program must be there, as for an agent; else it is missed when it is started.
@@ -175,9 +180,14 @@ fn link(name: &str, at: &Spanned<RawMcpServer>, around: &Around<'_>) -> Result<L
                     .map_err(|why| source.wrong(command, format!("command: {why}")))?;
             }
             let folder = raw.cwd.as_ref().map(|folder| plain(folder, source)).transpose()?;
+            let folder = folder.unwrap_or_default();
+            let folder = match folder.strip_prefix(WORKDIR) {
+                Some(below) => around.workdir.join(below.trim_start_matches('/')),
+                None => around.folder.join(folder),
+            };
             Ok(Link::Program(ProgramLink {
                 argv,
-                folder: around.folder.join(folder.unwrap_or_default()),
+                folder,
                 env: secret(raw.env.as_ref(), source)?,
                 environment: around.environment.to_vec(),
             }))
