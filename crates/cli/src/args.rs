@@ -108,6 +108,25 @@ pub(crate) enum McpCommand {
         #[command(flatten)]
         args: McpArgs,
     },
+    /// Log in at a server on the network: shows a page to open, and waits for the browser to come back
+    Login {
+        /// The server
+        name: String,
+        /// With the servers of the agent in this folder
+        #[arg(long, value_name = "DIR")]
+        agent: Option<PathBuf>,
+        /// A right to ask for, beside those that the server names; may be given more than once
+        #[arg(long, value_name = "SCOPE")]
+        scope: Vec<String>,
+    },
+    /// Forget the login at a server
+    Logout {
+        /// The server
+        name: String,
+        /// With the servers of the agent in this folder
+        #[arg(long, value_name = "DIR")]
+        agent: Option<PathBuf>,
+    },
     /// Agree to the servers that .mcp.json of the working directory names, as it is now
     Trust {
         /// Don't ask

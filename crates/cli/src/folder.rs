@@ -21,9 +21,9 @@ const FILE: &str = ".mcp.json";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// What counts of a server there. What its tools may do is for the person to say, in their own files.
-const KEYS: [&str; 13] = [
-    "type", "command", "args", "env", "cwd", "url", "headers", "protocol", "include", "exclude",
-    "timeout", "ask", "disabled",
+const KEYS: [&str; 14] = [
+    "type", "command", "args", "env", "cwd", "url", "headers", "oauth", "protocol", "include",
+    "exclude", "timeout", "ask", "disabled",
 ];
 
 /// The file of a folder.
@@ -100,7 +100,7 @@ impl FolderFile {
             let named = ["command", "url"].into_iter().filter_map(|key| server.get(key));
             let named = named.filter(|value| !value.is_null());
             let words: Vec<String> = named.chain(words).map(text).collect();
-            let with = ["env", "headers", "cwd"].into_iter();
+            let with = ["env", "headers", "oauth", "cwd"].into_iter();
             let with = with.filter_map(|key| Some(format!("; {key} {}", server.get(key)?)));
             let name = text(&Value::from(name.as_str()));
             format!("{name}: {}{}", words.join(" "), with.collect::<String>())
@@ -128,6 +128,7 @@ impl FolderFile {
             let around = Around {
                 source: &source,
                 folder: &self.folder,
+                workdir: &self.folder,
                 environment: config.variables.environment(),
                 must_be_there: false,
             };
@@ -206,8 +207,8 @@ mod tests {
         let (names, notices) = found(text).unwrap();
         assert_eq!(names, ["a", "d"]);
         let told = [
-            "the MCP server `b` of FOLDER/.mcp.json is left out: variables are replaced in `env` and \
-             `headers` only; this would show them",
+            "the MCP server `b` of FOLDER/.mcp.json is left out: variables are replaced in `env`, \
+             `headers` and `clientSecret` only; this would show them",
             "the MCP server `c` of FOLDER/.mcp.json is left out: the variable GONE is not set; set it in \
              the environment or in FOLDER/.env",
             "`effects` of `d` in FOLDER/.mcp.json counts for nothing: what tools may do is said in \

@@ -66,6 +66,7 @@ impl Home {
         let folder = workdir.join(folder);
         let mcp = Arc::new(Servers::new(mcp::Options {
             cache: Some(folder.join("mcp")),
+            logins: Some(folder.join("logins")),
             launcher: launcher(),
             ..mcp::Options::default()
         }));

@@ -147,7 +147,9 @@ impl Command {
             Self::Sessions(args) => args.json,
             Self::Search { json, .. } | Self::Show { json, .. } => *json,
             Self::Mcp(McpCommand::List(args) | McpCommand::Doctor { args, .. }) => args.json,
-            Self::Mcp(McpCommand::Trust { .. })
+            Self::Mcp(
+                McpCommand::Trust { .. } | McpCommand::Login { .. } | McpCommand::Logout { .. },
+            )
             | Self::Worker(_)
             | Self::Answer(_)
             | Self::Deliver(_)

@@ -1,12 +1,16 @@
 //! `inspan mcp`: the servers of tools, what they offer and how they are.
 
-use std::{io::IsTerminal, sync::Arc};
+use std::{collections::BTreeMap, io::IsTerminal, path::PathBuf, sync::Arc};
 
 use futures_util::future::join_all;
-use inspan_core::tool::Tool;
+use inspan_core::{
+    mask::printable,
+    tool::{Tool, ToolSpec},
+};
 use inspan_mcp::{
     Grade, Link, Offer, PromptListed, Readable, Report, ResourceListed, ServerConfig,
 };
+use inspan_providers::Server;
 use serde_json::json;
 
 use crate::{
@@ -29,6 +33,25 @@ const ABOUT_CHARS_MAX: usize = 60;
 pub(crate) async fn mcp(home: &Home, command: McpCommand) -> Result<u8, Failure> {
     match command {
         McpCommand::List(args) => list(home, &args).await,
+        McpCommand::Login { name, agent, scope } => {
+            let (server, out) = named(home, &name, agent)?;
+            let shown = |address: &str| {
+                // It holds no secret, and must be whole.
+                out.progress(&format!("Open this page and log in:\n  {}\n", printable(address)));
+            };
+            home.mcp.login(&server, &scope, shown).await?;
+            out.progress(&format!("{}\n", styled(DIM, "logged in")));
+            Ok(0)
+        }
+        McpCommand::Logout { name, agent } => {
+            let (server, out) = named(home, &name, agent)?;
+            let said = match home.mcp.logout(&server)? {
+                true => "logged out: the login is forgotten here; the server may still know it",
+                false => "there was no login",
+            };
+            out.progress(&format!("{}\n", styled(DIM, said)));
+            Ok(0)
+        }
         McpCommand::Trust { yes, no } => trust(home, yes, no),
         McpCommand::Doctor { name, args } => doctor(home, name.as_deref(), &args).await,
     }
@@ -44,6 +67,20 @@ fn servers(home: &Home, args: &McpArgs) -> Result<(Vec<ServerConfig>, Out), Fail
         out.progress(&format!("{} {}\n", styled(NOTE, "!"), out.shown(&notice)));
     }
     Ok((servers, out))
+}
+
+/// The server of this name.
+fn named(home: &Home, name: &str, agent: Option<PathBuf>) -> Result<(ServerConfig, Out), Failure> {
+    let (servers, out) = servers(home, &McpArgs { agent, json: false })?;
+    Ok((by_name(servers, name)?, out))
+}
+
+fn by_name(servers: Vec<ServerConfig>, name: &str) -> Result<ServerConfig, Failure> {
+    let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
+    servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
+        let hint = near(name, &names);
+        Failure::Usage(format!("no MCP server is called `{name}`{hint}"))
+    })
 }
 
 /// Agrees to the working directory's file of servers as it is, or takes that back.
@@ -175,18 +212,21 @@ fn place(server: &ServerConfig) -> String {
 async fn doctor(home: &Home, name: Option<&str>, args: &McpArgs) -> Result<u8, Failure> {
     let (mut servers, out) = servers(home, args)?;
     if let Some(name) = name {
-        let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
-        servers.retain(|server| server.name == name);
-        if servers.is_empty() {
-            let hint = near(name, &names);
-            return Err(Failure::Usage(format!("no MCP server is called `{name}`{hint}")));
-        }
+        servers = vec![by_name(servers, name)?];
     }
     if servers.is_empty() && !args.json {
         out.progress("No MCP server is configured: see `mcpServers` in docs/mcp.md.\n");
         return Ok(0);
     }
-    let reports = join_all(servers.iter().map(|server| home.mcp.examine(server))).await;
+    let mut reports = join_all(servers.iter().map(|server| home.mcp.examine(server))).await;
+    let models = Config::load(&home.folder, home.environment.clone())?.servers;
+    for report in reports.iter_mut().filter(|report| report.grade != Grade::Bad) {
+        let refused = refused(&report.specs, &models);
+        if !refused.is_empty() {
+            report.grade = Grade::Fair;
+        }
+        report.faults.extend(refused);
+    }
     let is_bad = reports.iter().any(|report| report.grade == Grade::Bad);
     for report in reports {
         match args.json {
@@ -195,6 +235,27 @@ async fn doctor(home: &Home, name: Option<&str>, args: &McpArgs) -> Result<u8, F
         }
     }
     Ok(u8::from(is_bad))
+}
+
+/// Which tools the servers of models can't be told of, in a sentence for each reason.
+fn refused(specs: &[Arc<ToolSpec>], models: &[Server]) -> Vec<String> {
+    let mut reasons: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+    for spec in specs {
+        for server in models {
+            // One by one: how many there are is no fault of theirs.
+            for (_, why) in server.unfit_tools(std::slice::from_ref(spec)) {
+                reasons.entry((&spec.name, why)).or_default().push(&server.name);
+            }
+        }
+    }
+    let sentence = |((tool, why), refusing): ((&str, String), Vec<&str>)| {
+        let whom = match refusing.len() == models.len() {
+            true => "any model".to_owned(),
+            false => format!("models of {}", refusing.join(", ")),
+        };
+        format!("`{tool}` can't be told to {whom}: {why}")
+    };
+    reasons.into_iter().map(sentence).collect()
 }
 
 fn tell(report: &Report, out: &Out) -> Result<(), Failure> {

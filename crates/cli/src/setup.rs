@@ -70,6 +70,7 @@ pub(crate) async fn prepare(
     let has_servers = !config.mcp.is_empty() || !folder.servers.is_empty();
     let mut agent = load_agent(&workdir, config, args, (recorded, has_servers))?;
     let secrets = agent.secrets.iter().chain(&folder.secrets).cloned();
+    let secrets = secrets.chain(home.mcp.login_secrets());
     let mask = config.mask_with(secrets.collect());
     notices.extend(folder.notices.iter().map(|notice| mask.text(notice).into_owned()));
     let blobs = home.blobs(config, &*store, tell_of_blobs(mask.clone()))?;
@@ -200,7 +201,7 @@ pub(crate) fn mcp_servers(
     };
     let folder = servers::of_folder(home, config, workdir, Asking::Never)?;
     let servers = servers::all(config, &agent, &folder, workdir);
-    let secrets = agent.secrets.into_iter().chain(folder.secrets);
+    let secrets = agent.secrets.into_iter().chain(folder.secrets).chain(home.mcp.login_secrets());
     let mask = config.mask_with(secrets.collect());
     Ok(Mcp { servers, mask, notices: folder.notices })
 }

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::{
     connection::{Connection, with_causes},
     ear::{Attention, ELICIT},
+    http,
 };
 
 /// Where a keyed call carries its idempotency key, in `_meta`.
@@ -38,6 +39,10 @@ pub(crate) enum NoAnswer {
     Wanting(String),
     /// A person must visit these pages first: parameters of an `elicitation/create`.
     Visit(Vec<Value>),
+    /// It wants to know who asks, or has a login that it takes no more.
+    LoginWanted,
+    /// It wants a login with more rights than this one has: these.
+    MoreWanted(String),
     /// The connection is lost; whether the question was heard is not known.
     Lost(String),
 }
@@ -219,6 +224,10 @@ fn no_answer(error: &ServiceError) -> NoAnswer {
             NoAnswer::Refused("its answer is none to this question".to_owned())
         }
         ServiceError::TransportClosed => NoAnswer::Lost("the connection ended".to_owned()),
+        error if error.is_authorization_required() => NoAnswer::LoginWanted,
+        ServiceError::TransportSend(error) if http::rights_wanted(&*error.error).is_some() => {
+            NoAnswer::MoreWanted(http::rights_wanted(&*error.error).unwrap_or_default())
+        }
         // The words around it name types of the library.
         ServiceError::TransportSend(error) => NoAnswer::Lost(with_causes(&*error.error)),
         other => NoAnswer::Lost(with_causes(other)),

@@ -21,7 +21,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{config::ProgramLink, leftovers::Owner};
+use crate::{
+    config::ProgramLink,
+    leftovers::{Owner, left_in_group},
+};
 
 /// Bytes of one message of a server.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -67,6 +70,8 @@ struct Heard {
     junk_lines: u64,
     junk_first: Option<String>,
     fault: Option<String>,
+    /// Processes that it left when it ended by itself.
+    left: usize,
 }
 
 /// Lines on a server's output that are no messages.
@@ -120,7 +125,8 @@ impl Child {
         };
         let (tell, ended) = watch::channel(None);
         let (listens, errors) = watch::channel(());
-        let heard = Arc::default();
+        let heard = Arc::<Mutex<Heard>>::default();
+        let heard_last = heard.clone();
         let child = Self { group: group.clone(), ended: ended.clone(), heard, errors };
         // A thread, since nothing else learns of an end without also forgetting the process: its
         // group must be killed while its number can't be another's.
@@ -128,6 +134,7 @@ impl Child {
             let _ = rustix::io::retry_on_intr(|| {
                 waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
             });
+            locked(&heard_last).left = left_in_group(pid);
             group.end();
             let status = process.wait().unwrap_or_else(|_| ExitStatus::from_raw(0));
             let _ = tell.send(Some(status));
@@ -176,6 +183,11 @@ impl Child {
     pub(crate) fn junk(&self) -> Junk {
         let heard = self.heard();
         Junk { lines: heard.junk_lines, first: heard.junk_first.clone() }
+    }
+
+    /// How many processes it left when it ended; they were ended, too.
+    pub(crate) fn left(&self) -> usize {
+        self.heard().left
     }
 
     /// How it ended, if it did, and what it last said, in words that follow a sentence.

@@ -70,6 +70,16 @@ pub struct ProgramLink {
 pub struct HttpLink {
     url: String,
     headers: BTreeMap<String, SecretString>,
+    client: Option<OAuthClient>,
+}
+
+/// What a server's people gave out for logins at it, where it takes nobody else's.
+#[derive(Clone)]
+pub struct OAuthClient {
+    /// Its identifier.
+    pub id: String,
+    /// Its secret, if it has one.
+    pub secret: Option<SecretString>,
 }
 
 impl HttpLink {
@@ -98,7 +108,17 @@ impl HttpLink {
             HeaderValue::try_from(value.expose_secret())
                 .map_err(|_| format!("the value of the header `{name}` can't be sent"))?;
         }
-        Ok(Self { url: address.into(), headers })
+        Ok(Self { url: address.into(), headers, client: None })
+    }
+
+    /// The same with a client for logins.
+    pub fn with_client(self, client: OAuthClient) -> Self {
+        Self { client: Some(client), ..self }
+    }
+
+    /// The client for logins.
+    pub fn client(&self) -> Option<&OAuthClient> {
+        self.client.as_ref()
     }
 
     /// Its address, without a login.

@@ -124,18 +124,15 @@ impl Connection {
                 }
             }
             Link::Http(link) => {
-                let transport =
-                    http::transport(link).map_err(|why| Refused { why, is_final: true })?;
+                let transport = http::transport(link, place.logins.as_deref()).await;
+                let transport = transport.map_err(|why| Refused { why, is_final: true })?;
                 let serve = ear.clone().serve_with_lifecycle(transport, way.mode());
                 match timeout_at(until, serve).await {
                     Ok(Ok(service)) => Ok(Self::of(service, ear, None)),
-                    Ok(Err(error)) if error.is_authorization_required() => Err(Refused {
-                        why: "it wants to know who asks: set `headers`, as in `headers: { \
-                              Authorization: \"Bearer ${TOKEN}\" }`"
-                            .to_owned(),
-                        is_final: true,
+                    Ok(Err(error)) => Err(match no_login(&error, &config.name) {
+                        Some(why) => Refused { why, is_final: true },
+                        None => Refused { why: said(&error), is_final: false },
                     }),
-                    Ok(Err(error)) => Err(Refused { why: said(&error), is_final: false }),
                     Err(_) => Err(Refused { why: no_answer(), is_final: false }),
                 }
             }
@@ -176,6 +173,11 @@ impl Connection {
         self.child.as_ref().map(Child::junk).unwrap_or_default()
     }
 
+    /// Processes that a program left when it ended.
+    pub(crate) fn left(&self) -> usize {
+        self.child.as_ref().map_or(0, Child::left)
+    }
+
     /// How the server ended, as far as it is known, in words that follow a sentence.
     pub(crate) async fn last_words(&self) -> String {
         match &self.child {
@@ -193,6 +195,35 @@ impl Connection {
         }
         Some(self.child.as_ref()?.close().await)
     }
+}
+
+/// What is missing, where that is a login or a right of it.
+fn no_login(error: &ClientInitializeError, server: &str) -> Option<String> {
+    if error.is_authorization_required() {
+        return Some(login_wanted(server));
+    }
+    match error {
+        ClientInitializeError::TransportError { error, .. } => {
+            Some(more_wanted(server, &http::rights_wanted(&*error.error)?))
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => no_login(fallback, server),
+        // The type of the library is open for more.
+        _ => None,
+    }
+}
+
+/// That a login has too few rights, and how to get one with more.
+pub(crate) fn more_wanted(server: &str, rights: &str) -> String {
+    let scopes: String = rights.split_whitespace().map(|s| format!(" --scope {s}")).collect();
+    format!("the login has too few rights: inspan mcp login {server}{scopes}")
+}
+
+/// That a server wants a login, and how to get one.
+pub(crate) fn login_wanted(server: &str) -> String {
+    format!(
+        "it wants to know who asks: inspan mcp login {server}, or set `headers`, as in `headers: {{ \
+         Authorization: \"Bearer ${{TOKEN}}\" }}`"
+    )
 }
 
 /// Asks the server to tell when its tools are others.

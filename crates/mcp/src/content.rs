@@ -23,7 +23,8 @@ pub struct Pictures {
     pub media_type: fn(&[u8]) -> Option<&'static str>,
 }
 
-/// The result of a call as the model reads it. Structured content is what the call established.
+/// The result of a call as the model reads it. Structured content is what the call established, where
+/// that is more than what the text says.
 ///
 /// # Errors
 /// The tool says that it failed, or its answer is of a kind that is none here.
@@ -47,7 +48,9 @@ pub(crate) async fn result(
     if let (true, Some(structured)) = (content.is_empty(), &structured) {
         content.push(Content::text(structured.to_string()));
     }
-    let result = ToolResult { content, evidence: structured, ..ToolResult::default() };
+    // What the text says already need not be read twice.
+    let evidence = structured.filter(|structured| !says_the_same(&content, structured));
+    let result = ToolResult { content, evidence, ..ToolResult::default() };
     if value.get("isError").and_then(Value::as_bool) != Some(true) {
         return Ok(result);
     }
@@ -56,6 +59,19 @@ pub(crate) async fn result(
         text => text,
     };
     Err(ToolError { message, evidence: result.evidence })
+}
+
+/// Whether the text is the structured content over again: its JSON, or that of the one value that a
+/// server wraps because it must be an object.
+fn says_the_same(content: &[Content], structured: &Value) -> bool {
+    let [Content::Text { text }] = content else { return false };
+    let wrapped = structured.as_object().filter(|fields| fields.len() == 1);
+    let wrapped = wrapped.and_then(|fields| fields.get("result"));
+    if wrapped.and_then(Value::as_str) == Some(text) {
+        return true;
+    }
+    let said = serde_json::from_str::<Value>(text).ok();
+    said.is_some_and(|said| said == *structured || wrapped == Some(&said))
 }
 
 pub(crate) async fn piece_of(piece: &Value, pictures: Option<&Pictures>) -> Content {

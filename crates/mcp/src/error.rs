@@ -34,4 +34,12 @@ pub enum McpError {
         /// Why not.
         why: String,
     },
+    /// There is no login at the server.
+    #[error("no login at the MCP server `{server}`: {why}")]
+    NoLogin {
+        /// The server.
+        server: String,
+        /// Why not.
+        why: String,
+    },
 }

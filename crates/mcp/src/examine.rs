@@ -1,17 +1,28 @@
 //! A look at a server from all sides: whether it starts, what it offers, how it behaves.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use inspan_core::tool::ToolSpec;
+use tokio::time::timeout;
 
 use crate::{
     ServerConfig,
+    call::{List, NoAnswer},
     catalogue::{shown, spec, unknown_names},
     child::Closed,
+    connection::Connection,
     server::Server,
     servers::Place,
 };
 
+/// Time for the answer to a second question.
+const AGAIN_MS_MAX: u64 = 5_000;
+
 /// What the look at a server found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The server.
     pub name: String,
@@ -25,6 +36,8 @@ pub struct Report {
     pub start_ms: u64,
     /// The tools that are offered of it: the name for the model, and the effects that are assumed.
     pub tools: Vec<(String, String)>,
+    /// These tools as the model is told of them.
+    pub specs: Vec<Arc<ToolSpec>>,
     /// Tokens that the descriptions and schemas of these tools cost in each request, estimated.
     pub tokens: u64,
     /// What a person could mend, one sentence each.
@@ -62,6 +75,7 @@ pub(crate) async fn examine(config: &ServerConfig, place: &Arc<Place>) -> Report
         revision: String::new(),
         start_ms: 0,
         tools: Vec::new(),
+        specs: Vec::new(),
         tokens: 0,
         faults: Vec::new(),
     };
@@ -91,7 +105,9 @@ pub(crate) async fn examine(config: &ServerConfig, place: &Arc<Place>) -> Report
             report.tokens += spec.tokens_estimate();
             let effects: Vec<&str> = spec.effects.names().collect();
             let effects = if effects.is_empty() { "none".to_owned() } else { effects.join(", ") };
-            report.tools.push((spec.name, format!("{effects}; {}", spec.repeat.as_str())));
+            let about = format!("{effects}; {}", spec.repeat.as_str());
+            report.tools.push((spec.name.clone(), about));
+            report.specs.push(Arc::new(spec));
         }
         for (tool, why) in &catalogue.set_aside {
             report.faults.push(format!("`{tool}` is left out: {why}"));
@@ -101,6 +117,9 @@ pub(crate) async fn examine(config: &ServerConfig, place: &Arc<Place>) -> Report
                 .faults
                 .push(format!("it has no tool `{unknown}`, which the configuration names"));
         }
+    }
+    if let Some(fault) = hangs(&connection).await {
+        report.faults.push(fault);
     }
     let closed = server.close().await;
     let junk = connection.junk();
@@ -117,6 +136,24 @@ pub(crate) async fn examine(config: &ServerConfig, place: &Arc<Place>) -> Report
             .faults
             .push("it ended neither with its input nor on a signal, and was killed".to_owned()),
     }
+    if let left @ 1.. = connection.left() {
+        report.faults.push(format!(
+            "when it ended, it left processes of its own ({left}), which were ended, too"
+        ));
+    }
     report.grade = if report.faults.is_empty() { Grade::Good } else { Grade::Fair };
     report
+}
+
+/// Whether the server is silent when it is asked once more. No tool is called: it may do anything.
+async fn hangs(connection: &Connection) -> Option<String> {
+    let asked = connection.page(List::Tools, None);
+    match timeout(Duration::from_millis(AGAIN_MS_MAX), asked).await {
+        Ok(Ok(_) | Err(NoAnswer::Refused(_))) => None,
+        Ok(Err(_)) => Some("it was lost when it was asked for its tools once more".to_owned()),
+        Err(_) => Some(format!(
+            "it did not answer in {} s when it was asked for its tools once more",
+            AGAIN_MS_MAX / 1000
+        )),
+    }
 }

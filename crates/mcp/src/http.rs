@@ -1,27 +1,31 @@
 //! A server on the network: the HTTP client, which follows no redirect to another place.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, error::Error, path::Path, time::Duration};
 
 use reqwest::{
     Client,
-    header::{HeaderName, HeaderValue},
+    header::{AUTHORIZATION, HeaderName, HeaderValue},
     redirect,
 };
 use rmcp::transport::{
-    StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+    StreamableHttpClientTransport,
+    streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
 };
 use rustls::crypto::CryptoProvider;
 use secrecy::ExposeSecret;
 
-use crate::config::HttpLink;
+use crate::{authorized::Authorized, config::HttpLink, login::Login};
 
 /// Time for connecting to a server, in milliseconds.
 const CONNECT_MS_MAX: u64 = 10_000;
 /// Redirects of one request, all within the same server.
 const REDIRECTS_MAX: usize = 5;
 
-/// The way to the server. Nothing is sent yet.
-pub(crate) fn transport(link: &HttpLink) -> Result<StreamableHttpClientTransport<Client>, String> {
+/// The way to the server, with the login that is kept for it. Nothing is asked of it yet.
+pub(crate) async fn transport(
+    link: &HttpLink,
+    logins: Option<&Path>,
+) -> Result<StreamableHttpClientTransport<Authorized>, String> {
     let mut headers = HashMap::new();
     for (name, value) in link.headers() {
         let parsed = HeaderName::try_from(name).map_err(|_| format!("`{name}` is no header"))?;
@@ -30,16 +34,26 @@ pub(crate) fn transport(link: &HttpLink) -> Result<StreamableHttpClientTransport
         value.set_sensitive(true);
         headers.insert(parsed, value);
     }
+    // Who names a key means that one.
+    let has_key = headers.contains_key(&AUTHORIZATION);
+    let login = Login::of(logins.filter(|_| !has_key), link);
+    let client = Authorized::new(plain_client()?, login.manager(link).await?);
     let config = StreamableHttpClientTransportConfig::with_uri(link.url());
     let config = config.custom_headers(headers);
-    Ok(StreamableHttpClientTransport::with_client(client()?, config))
+    Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-fn client() -> Result<Client, String> {
+/// The one TLS library of the workspace.
+pub(crate) fn crypto() {
     if CryptoProvider::get_default().is_none() {
         // Losing a race here means that the other one installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
+}
+
+/// A client that knows no login.
+pub(crate) fn plain_client() -> Result<Client, String> {
+    crypto();
     Client::builder()
         .user_agent(concat!("inspan/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(Duration::from_millis(CONNECT_MS_MAX))
@@ -62,4 +76,14 @@ fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
         return attempt.error(format!("it redirects more than {REDIRECTS_MAX} times"));
     }
     attempt.follow()
+}
+
+/// The rights that a server misses in the login that was sent, separated by spaces.
+pub(crate) fn rights_wanted(error: &(dyn Error + 'static)) -> Option<String> {
+    match error.downcast_ref() {
+        Some(StreamableHttpError::<reqwest::Error>::InsufficientScope(error)) => {
+            Some(error.required_scope.clone().unwrap_or_default())
+        }
+        _ => None,
+    }
 }

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use rustix::process::Pid;
+
 /// Whose server it is: a process, told by its number and the time at which it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
@@ -34,6 +36,12 @@ pub(crate) fn end_leftovers() -> usize {
     system::end_leftovers()
 }
 
+/// How many processes of the group are left beside its leader, which has ended. On systems other than
+/// Linux nothing is looked for.
+pub(crate) fn left_in_group(leader: Pid) -> usize {
+    system::left_in_group(leader.as_raw_nonzero().get())
+}
+
 #[cfg(target_os = "linux")]
 mod system {
     use std::{collections::BTreeSet, fs};
@@ -54,6 +62,18 @@ mod system {
             return None;
         }
         fields.nth(18).map(str::to_owned)
+    }
+
+    pub(super) fn left_in_group(leader: i32) -> usize {
+        let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+        let is_left = |pid: i32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+            let (state, group) = (fields.next()?, fields.nth(1)?);
+            Some(pid != leader && state != "Z" && group.parse() == Ok(leader))
+        };
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| is_left(*pid) == Some(true)).count()
     }
 
     pub(super) fn end_leftovers() -> usize {
@@ -92,6 +112,10 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
+    pub(super) fn left_in_group(_: i32) -> usize {
+        0
+    }
+
     pub(super) fn began(_: u32) -> Option<String> {
         None
     }

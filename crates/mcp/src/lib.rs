@@ -8,6 +8,7 @@
 //! The wire types are those of `rmcp` and stay in here. Whether a call may run at all is the gates'
 //! business, and how long, the driver's. Nothing here reads the environment.
 
+mod authorized;
 mod call;
 mod catalogue;
 mod child;
@@ -22,12 +23,13 @@ mod inquiry;
 mod kept;
 mod launch;
 mod leftovers;
+mod login;
 mod readable;
 mod server;
 mod servers;
 mod tool;
 
-pub use config::{Declared, HttpLink, Link, ProgramLink, Protocol, ServerConfig};
+pub use config::{Declared, HttpLink, Link, OAuthClient, ProgramLink, Protocol, ServerConfig};
 pub use content::Pictures;
 pub use error::McpError;
 pub use examine::{Grade, Report};

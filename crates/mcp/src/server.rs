@@ -19,7 +19,7 @@ use crate::{
     catalogue::Catalogue,
     child::Closed,
     config::ServerConfig,
-    connection::Connection,
+    connection::{Connection, login_wanted, more_wanted},
     ear::Attention,
     kept::Kept,
     readable::{Readable, Wanted},
@@ -100,7 +100,7 @@ impl Server {
         if let Ok(live) = self.live.try_lock()
             && let Some(connection) = live.connection.as_ref().filter(|live| !live.has_ended())
             && connection.ear.take_change()
-            && let Ok(catalogue) = list(connection).await
+            && let Ok(catalogue) = list(connection, &self.config.name).await
             && let Some(kept) = self.kept()
         {
             let readable = kept.readable.clone();
@@ -134,6 +134,12 @@ impl Server {
                 }
                 Err(NoAnswer::Refused(why)) => {
                     return Err(format!("{who} refused {what}: {why}"));
+                }
+                Err(NoAnswer::LoginWanted) => {
+                    return Err(format!("{who} refused {what}: {}", login_wanted(name)));
+                }
+                Err(NoAnswer::MoreWanted(rights)) => {
+                    return Err(format!("{who} refused {what}: {}", more_wanted(name, &rights)));
                 }
                 Err(NoAnswer::Lost(why)) => {
                     let words = connection.last_words().await;
@@ -176,7 +182,7 @@ impl Server {
         let connection = Arc::new(Connection::open(&self.config, &self.place, known).await?);
         if !live.is_listed {
             let readable = timeout(READABLE_TIMEOUT, Readable::of(&connection));
-            let (listed, readable) = join!(list(&connection), readable);
+            let (listed, readable) = join!(list(&connection, &self.config.name), readable);
             match listed {
                 Ok(catalogue) => {
                     live.is_listed = true;
@@ -229,7 +235,7 @@ impl Server {
 }
 
 /// Reads the whole list of tools.
-async fn list(connection: &Connection) -> Result<Catalogue, String> {
+async fn list(connection: &Connection, server: &str) -> Result<Catalogue, String> {
     let mut catalogue = Catalogue::default();
     if !connection.has_tools {
         return Ok(catalogue);
@@ -237,7 +243,10 @@ async fn list(connection: &Connection) -> Result<Catalogue, String> {
     let pages = async {
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
-            let page = connection.page(List::Tools, cursor.clone()).await.map_err(not_listed)?;
+            let page = connection
+                .page(List::Tools, cursor.clone())
+                .await
+                .map_err(|error| not_listed(error, server))?;
             let has_room = catalogue.take(&page)?;
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             if !has_room || next.is_none() || next == cursor {
@@ -253,8 +262,10 @@ async fn list(connection: &Connection) -> Result<Catalogue, String> {
     }
 }
 
-fn not_listed(error: NoAnswer) -> String {
+fn not_listed(error: NoAnswer, server: &str) -> String {
     match error {
+        NoAnswer::LoginWanted => login_wanted(server),
+        NoAnswer::MoreWanted(rights) => more_wanted(server, &rights),
         NoAnswer::Refused(why) | NoAnswer::Wanting(why) => {
             format!("it refused to list its tools: {why}")
         }

@@ -12,11 +12,12 @@ use futures_util::future::join_all;
 use inspan_core::{hash::Hash, message::Content, tool::Tool};
 
 use crate::{
-    Inquiries, McpError, Pictures, Report, ServerConfig,
+    Inquiries, Link, McpError, Pictures, Report, ServerConfig,
     catalogue::{spec, unknown_names},
     ear::Attention,
     examine,
     leftovers::{Owner, end_leftovers},
+    login::{self, Login},
     readable::{Readable, Wanted},
     server::Server,
     tool::ServerTool,
@@ -27,6 +28,8 @@ use crate::{
 pub struct Options {
     /// The folder for what is learned of servers; without one nothing is remembered.
     pub cache: Option<PathBuf>,
+    /// The folder for logins, which are secrets; without one there are none.
+    pub logins: Option<PathBuf>,
     /// The words before a server's own that tie its life to that of this process: a command that
     /// calls [`crate::launch()`], which must be given this process's number first.
     pub launcher: Vec<OsString>,
@@ -67,6 +70,7 @@ pub struct Servers {
 /// What all servers have in common.
 pub(crate) struct Place {
     pub(crate) cache: Option<PathBuf>,
+    pub(crate) logins: Option<PathBuf>,
     pub(crate) launcher: Vec<OsString>,
     pub(crate) owner: Owner,
     pub(crate) timeouts: Timeouts,
@@ -90,8 +94,8 @@ pub struct Offer {
 impl Servers {
     /// No servers yet.
     pub fn new(options: Options) -> Self {
-        let Options { cache, launcher, timeouts } = options;
-        let place = Place { cache, launcher, owner: Owner::this(), timeouts };
+        let Options { cache, logins, launcher, timeouts } = options;
+        let place = Place { cache, logins, launcher, owner: Owner::this(), timeouts };
         Self { place: Arc::new(place), servers: Mutex::default(), leftovers: Once::new() }
     }
 
@@ -197,6 +201,41 @@ impl Servers {
             what: wanted.named(),
             why,
         })
+    }
+
+    /// Logs a person in at a server: they open the address that is `shown` and agree there, for what
+    /// the server asks and these `scopes`.
+    ///
+    /// # Errors
+    /// [`McpError::NoLogin`].
+    pub async fn login(
+        &self,
+        config: &ServerConfig,
+        scopes: &[String],
+        shown: impl FnOnce(&str),
+    ) -> Result<(), McpError> {
+        let no_login = |why| McpError::NoLogin { server: config.name.clone(), why };
+        let Link::Http(link) = &config.link else {
+            return Err(no_login("it is a program of this machine, which needs none".to_owned()));
+        };
+        let login = Login::of(self.place.logins.as_deref(), link);
+        login.get(link, scopes, shown).await.map_err(no_login)
+    }
+
+    /// Forgets the login at a server. False when there was none.
+    ///
+    /// # Errors
+    /// [`McpError::NoLogin`] when it can't be removed.
+    pub fn logout(&self, config: &ServerConfig) -> Result<bool, McpError> {
+        let Link::Http(link) = &config.link else { return Ok(false) };
+        let forgotten = Login::of(self.place.logins.as_deref(), link).forget();
+        let server = || config.name.clone();
+        forgotten.map_err(|error| McpError::NoLogin { server: server(), why: error.to_string() })
+    }
+
+    /// The secrets of all logins, which must not be shown.
+    pub fn login_secrets(&self) -> Vec<String> {
+        self.place.logins.as_deref().map(login::secrets).unwrap_or_default()
     }
 
     /// Starts a server, looks at everything that can be seen of it, and closes it. What was known

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use inspan_core::provider::Provider;
+use inspan_core::{provider::Provider, tool::ToolSpec};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
@@ -14,6 +14,7 @@ use crate::{
     quirks::Quirks,
     raw::Raw,
     servers::{self, Known},
+    told,
 };
 
 /// What a server speaks.
@@ -165,6 +166,11 @@ pub fn connect(
 }
 
 impl Server {
+    /// The tools that it can't be told of, each with the reason.
+    pub fn unfit_tools(&self, tools: &[Arc<ToolSpec>]) -> Vec<(String, String)> {
+        told::unfit_tools(tools, &self.quirks)
+    }
+
     /// A server that is like the known one of this name, at its own address or another. `None` when
     /// none is known by it.
     pub fn like(name: &str, base_url: Option<String>, lookup: &Lookup) -> Option<Self> {

@@ -135,6 +135,7 @@ impl Agent {
         let around = Around {
             source: &with_variables,
             folder: &folder,
+            workdir: &given.workdir,
             environment: &given.environment,
             must_be_there: true,
         };

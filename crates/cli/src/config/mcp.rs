@@ -7,7 +7,7 @@ use inspan_core::{
     effects::{Effects, Repeat},
     tool::TIMEOUT_MS_DEFAULT,
 };
-use inspan_mcp::{Declared, HttpLink, Link, ProgramLink, Protocol, ServerConfig};
+use inspan_mcp::{Declared, HttpLink, Link, OAuthClient, ProgramLink, Protocol, ServerConfig};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,6 +19,9 @@ use super::{ConfigError, Millis, Positive, Scalar, Source, Text, near};
 
 /// Characters of the name of a server, which begins the names of its tools.
 const NAME_CHARS_MAX: usize = 32;
+
+/// What stands for the session's working directory, as in prompts.
+const WORKDIR: &str = "{{ workdir }}";
 
 /// Parts of the names of variables and headers whose values are kept from being shown.
 const SECRET_WORDS: [&str; 7] = ["auth", "cookie", "credential", "key", "pass", "secret", "token"];
@@ -39,6 +42,7 @@ pub(crate) struct RawMcpServer {
     cwd: Option<Text>,
     url: Option<Text>,
     headers: Option<BTreeMap<String, Text>>,
+    oauth: Option<RawClient>,
     protocol: Option<Text>,
     include: Option<Vec<Text>>,
     exclude: Option<Vec<Text>>,
@@ -48,12 +52,24 @@ pub(crate) struct RawMcpServer {
     disabled: Option<bool>,
 }
 
+/// A client for logins, as the server's people gave it out.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawClient {
+    #[serde(rename = "clientId")]
+    id: Text,
+    #[serde(rename = "clientSecret")]
+    secret: Option<Text>,
+}
+
 /// Where servers are configured.
 pub(crate) struct Around<'a> {
     /// The file, with the variables that its secrets may take in.
     pub source: &'a Source<'a>,
     /// What a program's directory is relative to; empty for the session's working directory.
     pub folder: &'a Path,
+    /// The session's working directory; empty where that is what programs' directories are relative to.
+    pub workdir: &'a Path,
     /// The environment, of which programs see a part.
     pub environment: &'a [(OsString, OsString)],
     /// Whether a program must be there, as for an agent; else it is missed when it is started.
@@ -76,7 +92,11 @@ pub(crate) fn secrets(servers: &[ServerConfig]) -> Vec<String> {
     for server in servers {
         let values = match &server.link {
             Link::Program(program) => &program.env,
-            Link::Http(http) => http.headers(),
+            Link::Http(http) => {
+                let secret = http.client().and_then(|client| client.secret.as_ref());
+                found.extend(secret.map(|secret| secret.expose_secret().to_owned()));
+                http.headers()
+            }
         };
         for (name, value) in values {
             let name = name.to_lowercase();
@@ -150,6 +170,7 @@ fn link(name: &str, at: &Spanned<RawMcpServer>, around: &Around<'_>) -> Result<L
             format!("the MCP server `{name}` needs `command`, a program, or `url`, an address"),
         )),
         (Some(_), None) if raw.headers.is_some() => misplaced("headers", "url"),
+        (Some(_), None) if raw.oauth.is_some() => misplaced("oauth", "url"),
         (Some(command), None) => {
             let words = [command].into_iter().chain(raw.args.iter().flatten());
             let argv: Result<Vec<_>, _> = words.map(|word| plain(word, source)).collect();
@@ -159,9 +180,14 @@ fn link(name: &str, at: &Spanned<RawMcpServer>, around: &Around<'_>) -> Result<L
                     .map_err(|why| source.wrong(command, format!("command: {why}")))?;
             }
             let folder = raw.cwd.as_ref().map(|folder| plain(folder, source)).transpose()?;
+            let folder = folder.unwrap_or_default();
+            let folder = match folder.strip_prefix(WORKDIR) {
+                Some(below) => around.workdir.join(below.trim_start_matches('/')),
+                None => around.folder.join(folder),
+            };
             Ok(Link::Program(ProgramLink {
                 argv,
-                folder: around.folder.join(folder.unwrap_or_default()),
+                folder,
                 env: secret(raw.env.as_ref(), source)?,
                 environment: around.environment.to_vec(),
             }))
@@ -172,7 +198,14 @@ fn link(name: &str, at: &Spanned<RawMcpServer>, around: &Around<'_>) -> Result<L
         (None, Some(url)) => {
             let headers = secret(raw.headers.as_ref(), source)?;
             let link = HttpLink::new(&plain(url, source)?, headers);
-            link.map(Link::Http).map_err(|why| source.wrong(url, format!("url: {why}")))
+            let link = link.map_err(|why| source.wrong(url, format!("url: {why}")))?;
+            let Some(client) = &raw.oauth else { return Ok(Link::Http(link)) };
+            let secret =
+                client.secret.as_ref().map(|secret| source.sent_text(secret)).transpose()?;
+            Ok(Link::Http(link.with_client(OAuthClient {
+                id: plain(&client.id, source)?,
+                secret: secret.map(SecretString::from),
+            })))
         }
     }
 }
@@ -181,7 +214,8 @@ fn link(name: &str, at: &Spanned<RawMcpServer>, around: &Around<'_>) -> Result<L
 /// reads a message.
 fn plain(text: &Text, source: &Source<'_>) -> Result<String, ConfigError> {
     if text.value.contains("${") {
-        let why = "variables are replaced in `env` and `headers` only; this would show them";
+        let why = "variables are replaced in `env`, `headers` and `clientSecret` only; this would \
+                   show them";
         return Err(source.wrong(text, why));
     }
     Ok(text.value.clone())

@@ -105,6 +105,7 @@ impl Config {
         let around = Around {
             source: &source,
             folder: Path::new(""),
+            workdir: Path::new(""),
             environment: variables.environment(),
             must_be_there: false,
         };

@@ -358,3 +358,54 @@ fn servers_of_a_folder_count_after_a_word_for_the_file_as_it_is() {
     assert_eq!(world.inspan(&["mcp", "trust", "--no"]).code, 0);
     assert_eq!(listed(), 0);
 }
+
+#[test]
+fn a_server_of_an_agent_can_work_where_the_session_does() {
+    let server = Server::start([calls("greeter_greet", r#"{"name":"Ada"}"#), says("Done.")]);
+    let agent = AGENT.replace("    env:", "    cwd: '{{ workdir }}'\n    env:");
+    let agent = agent.replace("[server.py]", "[../agent/server.py]");
+    let world = world(&server).with_agent(&agent);
+    let ran = world.run("Greet Ada.", &[]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Done.\n"), "{}", ran.err);
+    // It writes down its number in its own directory.
+    assert!(world.path("work/pid").exists() && !world.path("agent/pid").exists());
+}
+
+#[test]
+fn a_login_in_an_address_is_shown_nowhere() {
+    let server = Server::start([]);
+    let config = "mcpServers: { web: { url: 'http://me:pass-1234567@127.0.0.1:1/mcp' } }";
+    let world = world(&server).with_config(config);
+    for words in [&["mcp", "list"][..], &["mcp", "doctor"], &["mcp", "list", "--json"]] {
+        let ran = world.inspan(words);
+        assert!(ran.out.contains("127.0.0.1:1/mcp") || words[1] == "doctor", "{}", ran.out);
+        let said = ran.out + &ran.err;
+        assert!(!said.contains("pass-1234567") && !said.contains("me:"), "{said}");
+    }
+}
+
+#[test]
+fn a_look_tells_which_models_can_not_be_told_of_a_tool() {
+    let server = Server::start([]);
+    // A reference to each level of the one below it, twice: as many parts as there are leaves.
+    let levels: Vec<String> = (0..16)
+        .map(|n| {
+            let next = format!(r##"{{"$ref": "#/$defs/l{}"}}"##, n + 1);
+            format!(r#""l{n}": {{"type": "object", "properties": {{"a": {next}, "b": {next}}}}}"#)
+        })
+        .collect();
+    let defs = format!(r#"{{{}, "l16": {{"type": "string"}}}}"#, levels.join(", "));
+    let schema = format!(
+        r##"{{"type": "object", "properties": {{"x": {{"$ref": "#/$defs/l0"}}}}, "$defs": {defs}}}"##
+    );
+    let python = SERVER.replace(
+        r#"for name in ["greet"] + grown]})"#,
+        r#"for name in ["greet"] + grown] + [
+            {"name": "deep", "inputSchema": json.loads(open("deep.json").read())}]})"#,
+    );
+    let world = world(&server).with_file("server.py", &python).with_file("deep.json", &schema);
+    let looked = world.inspan(&["mcp", "doctor", "greeter", "--agent", "../agent", "--json"]);
+    let faults = looked.done()["faults"].to_string();
+    let why = "`greeter_deep` can't be told to models of ";
+    assert!(faults.contains(why) && faults.contains("more than 5000 parts"), "{faults}");
+}

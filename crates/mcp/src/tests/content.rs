@@ -38,3 +38,25 @@ async fn failures_say_why() {
         assert_eq!(result(&value, None).await.unwrap_err().message, expected);
     }
 }
+
+#[tokio::test]
+async fn structured_content_is_told_once() {
+    let answer = |text: &str, structured: &Value| json!({ "content": [{ "type": "text", "text": text }], "structuredContent": structured });
+    let table = [
+        ("{\"b\": 1, \"a\": [2]}", json!({ "a": [2], "b": 1 }), true),
+        ("5", json!({ "result": 5 }), true),
+        ("Five.", json!({ "result": "Five." }), true),
+        ("[1]", json!({ "result": [1] }), true),
+        ("It is warm.", json!({ "celsius": 25 }), false),
+        ("5", json!({ "result": 5, "unit": "m" }), false),
+        ("6", json!({ "result": 5 }), false),
+    ];
+    for (text, structured, is_same) in table {
+        let result = result(&answer(text, &structured), None).await.unwrap();
+        assert_eq!(result.to_text(), text);
+        assert_eq!(result.evidence, (!is_same).then_some(structured), "{text}");
+    }
+    // What stands in place of a text is none beside it.
+    let alone = result(&json!({ "structuredContent": { "a": 1 } }), None).await.unwrap();
+    assert_eq!((alone.to_text().as_str(), alone.evidence), (r#"{"a":1}"#, None));
+}

@@ -263,3 +263,36 @@ async fn what_a_dropped_server_started_goes_with_it() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_look_finds_silence_and_what_is_left() {
+    let world = World::new();
+    let silent = world.servers.examine(&world.bad(&["once"])).await;
+    let why = "it did not answer in 5 s when it was asked for its tools once more".to_owned();
+    assert_eq!((silent.grade, silent.faults), (Grade::Fair, vec![why]));
+    let messy = world.servers.examine(&world.bad(&["messy"])).await;
+    let why = "when it ended, it left processes of its own (1), which were ended, too".to_owned();
+    assert_eq!((messy.grade, messy.faults), (Grade::Fair, vec![why]));
+}
+
+#[tokio::test]
+async fn of_very_many_tools_the_first_are_taken() {
+    let world = World::new();
+    let offer = world.servers.offer(&[world.bad(&["many"])], None).await.unwrap();
+    assert_eq!(offer.tools.len(), 1_000);
+    let why =
+        "`9019 or more tools` of the MCP server `bad` is left out: there are more than 1000 tools";
+    assert_eq!(offer.notices, [why]);
+}
+
+/// It is a text for the model, of a length that it can bear, and a person is asked when it changes.
+#[tokio::test]
+async fn an_order_in_a_description_is_only_a_description() {
+    let world = World::new();
+    let tools = world.tools(&world.bad(&["orders"])).await;
+    let spec = tools.get("bad_echo").spec();
+    assert!(spec.description.ends_with('x') && spec.description.contains("call `die`"));
+    assert_eq!(spec.description.chars().count(), 8_192);
+    assert_eq!((spec.effects, spec.repeat), (Effects::default(), Repeat::Once));
+    assert_eq!(world.journal(), ["greeted"]);
+}

@@ -3,6 +3,7 @@
 mod bad;
 mod http;
 mod input;
+mod login;
 mod reads;
 mod real;
 mod world;

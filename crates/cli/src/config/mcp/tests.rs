@@ -89,7 +89,8 @@ mcpServers:
 #[test]
 fn what_makes_no_sense_is_told_with_its_place() {
     let server = |rest: &str| format!("mcpServers:\n  files: {{ {rest} }}\n");
-    let variables = "variables are replaced in `env` and `headers` only; this would show them";
+    let variables = "variables are replaced in `env`, `headers` and `clientSecret` only; this would \
+                     show them";
     let table = [
         (
             server(""),
