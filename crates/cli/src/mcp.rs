@@ -18,6 +18,7 @@ use crate::{
     home::Home,
     json::line,
     out::{BAD, BOLD, DIM, GOOD, NOTE, Out, grouped, styled},
+    serve::serve,
     servers,
     setup::{Mcp, mcp_servers},
 };
@@ -31,6 +32,7 @@ pub(crate) async fn mcp(home: &Home, command: McpCommand) -> Result<u8, Failure>
         McpCommand::List(args) => list(home, &args).await,
         McpCommand::Trust { yes, no } => trust(home, yes, no),
         McpCommand::Doctor { name, args } => doctor(home, name.as_deref(), &args).await,
+        McpCommand::Serve(args) => serve(home, args).await,
     }
 }
 
