@@ -1,8 +1,8 @@
 //! The tools that the conformance suite of the Model Context Protocol wants to find, served as those of
-//! an agent are. `conformance-server PORT` listens at 127.0.0.1 until its standard input ends.
-//! `./test conformance` runs the suite against it.
+//! an agent are. `conformance-server PORT` listens at 127.0.0.1 (0 for any port), says where, and ends with its
+//! standard input. `./test conformance` runs the suite against it.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{error::Error, io::Write, sync::Arc, time::Duration};
 
 use inspan_core::{
     blobs::Blobs,
@@ -12,7 +12,7 @@ use inspan_core::{
     tool::{Invocation, Tool, ToolError, ToolSpec},
 };
 use inspan_engine::{Setup, tools::Progress};
-use inspan_mcp::serve::{Http, Served};
+use inspan_mcp::serve::{Http, PATH, Served};
 use inspan_store::Memory;
 use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt, net::TcpListener};
@@ -33,6 +33,8 @@ const STEP: Duration = Duration::from_millis(50);
 async fn main() -> Result<(), Box<dyn Error>> {
     let port: u16 = std::env::args().nth(1).unwrap_or_default().parse()?;
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    let address = listener.local_addr()?;
+    writeln!(std::io::stdout(), "http://{address}{PATH}")?;
     let store = Memory::keeping(64);
     let served = Served::tools("conformance", setup(store))?;
     let input_ends = async {

@@ -305,8 +305,11 @@ impl Client {
 }
 
 pub(crate) fn params(name: &str, arguments: Value) -> CallToolRequestParams {
-    let arguments = arguments.as_object().cloned().unwrap_or_default();
-    CallToolRequestParams::new(name.to_owned()).with_arguments(arguments)
+    let params = CallToolRequestParams::new(name.to_owned());
+    match arguments {
+        Value::Object(arguments) => params.with_arguments(arguments),
+        _ => params,
+    }
 }
 
 /// A result in short: whether it is an error, how it was answered, and its text.
