@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = listener.local_addr()?;
     writeln!(std::io::stdout(), "http://{address}{PATH}")?;
     let store = Memory::keeping(64);
-    let served = Served::tools("conformance", setup(store))?;
+    let served = Served::tools("conformance", setup(&store))?;
     let input_ends = async {
         let mut rest = Vec::new();
         // One that can't be read has ended, too.
@@ -162,7 +162,7 @@ impl Gate for Asks {
     }
 }
 
-fn setup(store: Memory) -> Setup {
+fn setup(store: &Memory) -> Setup {
     let tool = |(name, input)| {
         let spec = ToolSpec {
             input,

@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
 };
 
 use inspan_testkit::server::Server;
@@ -148,8 +148,7 @@ fn our_own_client_uses_our_own_server() {
     assert_eq!(finished["body"]["result"]["content"][0]["text"], "hi");
     let mut inner = world.command(&["sessions", "--json"]);
     let listed = Ran::of(inner.env("INSPAN_HOME", home).output().expect("the command"));
-    let first = text(&listed.lines()[0]["title"]);
-    assert!(first.contains("calls echo over MCP") || listed.out.contains("calls echo over MCP"));
+    assert!(listed.out.contains("calls echo over MCP"), "{}", listed.out);
 }
 
 #[test]
@@ -179,20 +178,27 @@ fn start(world: &World, flags: &[&str], more: &[(&str, &str)]) -> Child {
     command.envs(more.iter().copied()).spawn().expect("the command")
 }
 
+/// A server over HTTP, which tells where it is. Gives what else it says on standard error.
+fn online(world: &World, token: &str) -> (Child, String, BufReader<ChildStderr>) {
+    let flags = ["--agent", "../agent", "--http", "127.0.0.1:0"];
+    let mut child = start(world, &flags, &[("INSPAN_MCP_TOKEN", token)]);
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    lines.read_line(&mut line).expect("a line");
+    let url = line.trim().split_once(" at ").expect(&line).1.to_owned();
+    (child, url, lines)
+}
+
 #[test]
 fn over_http_it_wants_the_token_and_ends_in_order() {
     let world = World::new();
     let token = "mcp-token-0123456789";
-    let flags = ["--agent", "../agent", "--http", "127.0.0.1:0"];
-    let mut child = start(&world, &flags, &[("INSPAN_MCP_TOKEN", token)]);
-    let mut lines = BufReader::new(child.stderr.take().expect("a pipe"));
-    let mut line = String::new();
-    lines.read_line(&mut line).expect("a line");
-    let address = line.trim().strip_prefix("serves 1 tools of the agent parrot at http://");
-    let address = address.and_then(|rest| rest.strip_suffix("/mcp")).expect(&line).to_owned();
+    let (mut child, url, mut lines) = online(&world, token);
+    let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp"));
+    let address = address.expect(&url);
     let ask = |shown: &str| {
         let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        let mut stream = TcpStream::connect(&address).expect("a server");
+        let mut stream = TcpStream::connect(address).expect("a server");
         let request = format!(
             "POST /mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: {shown}\r\nConnection: close\r\n\
              Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
@@ -235,4 +241,40 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
     let why =
         "error: there is nothing to serve: name an agent with --agent DIR, or servers of tools";
     assert!(nothing.code == 2 && nothing.err.starts_with(why), "{}", nothing.err);
+}
+
+#[test]
+fn a_client_that_people_use_calls_asks_and_is_told() {
+    let folder = std::env::var("INSPAN_TEST_MCP").expect(
+        "INSPAN_TEST_MCP is not set: run `./test tests`, which installs MCP packages, or set it to \
+         the folder target/tools/mcp that it makes",
+    );
+    let world = World::new().with_agent(SHOP);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/client.py");
+    let client = |words: &[&str]| {
+        let mut command = Command::new("python3");
+        world.surround(&mut command).arg(script).args(words);
+        command.env("PYTHONPATH", format!("{folder}/python"));
+        Ran::of(command.output().expect("python3"))
+    };
+    let question = "May `refund` run? it costs\nArguments: {}";
+    let wrong = "Not run: the arguments do not fit. /text: must be a string";
+    let expected = json!({
+        "tools": ["echo", "order", "refund"],
+        "results": [[false, "hi"], [false, ""], [true, wrong]],
+        "asked": [question],
+        "told": true,
+        "many": true,
+    });
+    let serve = [env!("CARGO_BIN_EXE_inspan"), "mcp", "serve", "--agent", "../agent"];
+    let ran = client(&[&["stdio"], &serve[..]].concat());
+    assert_eq!((ran.code, ran.done()), (0, expected.clone()), "{}", ran.err);
+    assert!(world.path("agent/refunded").exists());
+
+    let token = "mcp-token-0123456789";
+    let (mut child, url, _lines) = online(&world, token);
+    let ran = client(&[&url, token]);
+    assert_eq!((ran.code, ran.done()), (0, expected), "{}", ran.err);
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("a process");
+    child.wait().expect("a process");
 }
