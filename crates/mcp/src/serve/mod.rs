@@ -33,6 +33,7 @@ use tokio::{
     sync::Mutex,
 };
 
+pub use axum;
 pub use caller::{CALLER_URL, caller, caller_ref};
 pub use error::ServeError;
 pub use http::{Http, PATH, Token, may_listen};
