@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt, future::join_all};
 use inspan_core::Event;
 use rmcp::{
     ServiceError,
@@ -182,4 +182,29 @@ async fn calls_that_change_something_run_one_by_one_however_many_come() {
     assert_eq!(world.seen.at_once.load(Ordering::SeqCst), 1);
     let logs = world.logs().await;
     assert!(logs.len() <= 16, "{} sessions", logs.len());
+}
+
+#[tokio::test]
+async fn what_comes_beyond_all_places_is_refused_at_once() {
+    let world = World::new();
+    let client = world.client(Person::Nobody, Mode::Modern).await;
+    let mut calls = Vec::new();
+    for _ in 0..300 {
+        let peer = client.service.peer().clone();
+        let call = async move { peer.call_tool(params("hang", json!({}))).await };
+        calls.push(tokio::spawn(call));
+    }
+    // Those that were refused end by themselves, the others with the server.
+    let mut hows = Vec::new();
+    let mut ends = calls.into_iter().collect::<futures_util::stream::FuturesUnordered<_>>();
+    while hows.len() < 44 {
+        hows.push(short(&ends.next().await.unwrap().unwrap().unwrap()));
+    }
+    let refused = "Not run: too many calls at once; try again when some have ended.";
+    assert!(hows.iter().all(|how| *how == answered("not_run", refused)), "{hows:?}");
+    world.served.stop().await;
+    while let Some(end) = ends.next().await {
+        let (is_error, how, _) = short(&end.unwrap().unwrap());
+        assert!(is_error && ["not_run", "cancelled"].contains(&how.as_str()), "{how}");
+    }
 }

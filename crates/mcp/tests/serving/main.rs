@@ -1,5 +1,6 @@
 //! What clients meet: tools and agents of ours, served.
 
+mod agent;
 mod asks;
 mod calls;
 mod http;

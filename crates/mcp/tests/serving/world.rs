@@ -22,6 +22,7 @@ use inspan_engine::{
     session::log,
     tools::{Progress, builtin},
 };
+use inspan_evals::scripted::{Answer, ScriptedModel};
 use inspan_mcp::serve::Served;
 use inspan_store::Memory;
 use rmcp::{
@@ -168,6 +169,17 @@ impl World {
         let mut setup = setup(&store, &seen);
         setup.gates = vec![Arc::new(Asks { always })];
         Self { store, seen, served: Served::tools("shop", setup).unwrap() }
+    }
+
+    /// An agent that is served whole, whose model gives these answers. A person is asked before each
+    /// of its calls, or where the arguments say so.
+    pub(crate) fn agent(answers: Vec<Answer>, always: bool) -> Self {
+        let (store, seen) = (Memory::default(), Arc::new(Seen::default()));
+        let mut setup = setup(&store, &seen);
+        setup.provider = Arc::new(ScriptedModel::new(answers));
+        setup.gates = vec![Arc::new(Asks { always })];
+        setup.config.limits.retries_max = 0;
+        Self { store, seen, served: Served::agent("helper", "Helps.", setup) }
     }
 
     /// A client of these tools that talks over a pipe.
