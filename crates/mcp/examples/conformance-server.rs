@@ -12,7 +12,10 @@ use inspan_core::{
     tool::{Invocation, Tool, ToolError, ToolSpec},
 };
 use inspan_engine::{Setup, tools::Progress};
-use inspan_mcp::serve::{Http, PATH, Served};
+use inspan_mcp::{
+    Inquiries,
+    serve::{Http, PATH, Served},
+};
 use inspan_store::Memory;
 use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt, net::TcpListener};
@@ -62,10 +65,14 @@ fn tools() -> Vec<(&'static str, Value)> {
     vec![
         ("json_schema_2020_12_tool", schema_2020_12()),
         ("test_elicitation", message),
+        ("test_elicitation_sep1034_defaults", none()),
+        ("test_elicitation_sep1330_enums", none()),
         ("test_error_handling", none()),
         ("test_headers", region),
         ("test_image_content", none()),
         ("test_input_required_result_elicitation", none()),
+        ("test_input_required_result_multi_round", none()),
+        ("test_input_required_result_request_state", none()),
         ("test_input_required_result_tampered_state", none()),
         ("test_logging_tool", none()),
         ("test_simple_text", none()),
@@ -104,6 +111,61 @@ fn schema_2020_12() -> Value {
     })
 }
 
+/// What a tool wants to be told by a person, one thing after the other: who asks, and the fields.
+fn asks(tool: &str) -> Vec<(&'static str, Value)> {
+    let text = |name: &str| json!({ name: { "type": "string" } });
+    let confirm = ("confirm", json!({ "ok": { "type": "boolean" } }));
+    match tool {
+        "test_elicitation" => {
+            let fields = json!({ "username": { "type": "string" }, "email": { "type": "string" } });
+            vec![("test", fields)]
+        }
+        "test_elicitation_sep1034_defaults" => vec![("test", defaults())],
+        "test_elicitation_sep1330_enums" => vec![("test", enums())],
+        "test_input_required_result_elicitation" => vec![("user_name", text("name"))],
+        "test_input_required_result_multi_round" => {
+            vec![("step1", text("name")), ("step2", text("color"))]
+        }
+        "test_input_required_result_request_state"
+        | "test_input_required_result_tampered_state" => vec![confirm],
+        _ => Vec::new(),
+    }
+}
+
+fn defaults() -> Value {
+    json!({
+        "name": { "type": "string", "default": "John Doe" },
+        "age": { "type": "integer", "default": 30 },
+        "score": { "type": "number", "default": 95.5 },
+        "status": {
+            "type": "string",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
+        },
+        "verified": { "type": "boolean", "default": true },
+    })
+}
+
+fn enums() -> Value {
+    let bare = json!(["option1", "option2", "option3"]);
+    let titled = json!([
+        { "const": "value1", "title": "First" },
+        { "const": "value2", "title": "Second" },
+        { "const": "value3", "title": "Third" },
+    ]);
+    json!({
+        "untitledSingle": { "type": "string", "enum": bare },
+        "titledSingle": { "type": "string", "oneOf": titled },
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        },
+        "untitledMulti": { "type": "array", "items": { "type": "string", "enum": bare } },
+        "titledMulti": { "type": "array", "items": { "anyOf": titled } },
+    })
+}
+
 struct Fixture {
     spec: Arc<ToolSpec>,
     blobs: Memory,
@@ -121,6 +183,15 @@ impl Tool for Fixture {
     fn run(&self, call: Invocation) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
         let (name, blobs) = (self.spec.name.clone(), self.blobs.clone());
         Box::pin(async move {
+            for (who, fields) in asks(&name) {
+                let person = call.shared.get::<Inquiries>();
+                let person = person.ok_or_else(|| ToolError::new("nobody can be asked"))?;
+                let names: Vec<_> = fields.as_object().into_iter().flatten().collect();
+                let names: Vec<_> = names.into_iter().map(|(name, _)| name).collect();
+                let schema = json!({ "type": "object", "properties": fields, "required": names });
+                let params = json!({ "message": "Please tell", "requestedSchema": schema });
+                person.ask(who, &params).await.map_err(ToolError::new)?;
+            }
             match name.as_str() {
                 "test_error_handling" => {
                     Err(ToolError::new("This tool intentionally returns an error for testing"))
@@ -145,7 +216,7 @@ impl Tool for Fixture {
     }
 }
 
-/// Asks a person before the tools with which the suite looks for questions.
+/// Asks a person before the tool with which the suite looks for questions that come from nowhere.
 struct Asks;
 
 impl Gate for Asks {
@@ -154,8 +225,7 @@ impl Gate for Asks {
     }
 
     fn judge<'a>(&'a self, call: &'a GateCall) -> BoxFuture<'a, Result<Verdict, String>> {
-        let name = &call.tool.name;
-        let asks = name.contains("elicitation") || name.contains("input_required");
+        let asks = call.tool.name == "test_streaming_elicitation";
         let verdict =
             if asks { Verdict::Ask("the suite wants it".to_owned()) } else { Verdict::Allow };
         Box::pin(std::future::ready(Ok(verdict)))

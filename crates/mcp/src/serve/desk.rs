@@ -18,16 +18,19 @@ use inspan_core::{
 };
 use inspan_engine::{Command, Session, SessionError, Setup, Update, Updates};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     time::{Instant, interval, sleep_until, timeout},
 };
 use uuid::Uuid;
 
-use crate::serve::{
-    caller::{self, Caller, Wanted},
-    lent::Beats,
-    result::Outcome,
-    running::{Answer, Happening, Running, Teller, sides},
+use crate::{
+    Inquiry, inquiries,
+    serve::{
+        caller::{self, Caller, Wanted},
+        lent::Beats,
+        result::Outcome,
+        running::{Answer, Happening, Question, Running, Teller, sides},
+    },
 };
 
 /// Calls that run at once. One that waits for a person does not count.
@@ -85,6 +88,8 @@ struct Open {
     updates: Updates,
     caller: Arc<Caller>,
     beats: Beats,
+    /// What its tools want to be told, where somebody can be asked.
+    inquiries: Option<mpsc::Receiver<Inquiry>>,
     asking: Asking,
     calls: u32,
 }
@@ -177,6 +182,11 @@ impl Desk {
         let mut setup = self.setup.clone();
         setup.asking = asking;
         setup.shared.insert(beats.clone());
+        let inquiries = can_ask.then(|| {
+            let (person, inquiries) = inquiries();
+            setup.shared.insert(person);
+            inquiries
+        });
         if self.kind == Kind::Tools {
             setup.provider = caller.clone();
             setup.config.model = caller::caller_ref();
@@ -184,7 +194,7 @@ impl Desk {
         let id = SessionId::from_u128(Uuid::now_v7().as_u128());
         let (session, _) = Box::pin(Session::start(setup, id)).await?;
         let updates = session.updates(0);
-        Ok(Open { session, updates, caller, beats, asking, calls: 0 })
+        Ok(Open { session, updates, caller, beats, inquiries, asking, calls: 0 })
     }
 
     /// Keeps a session for a later call.
@@ -266,6 +276,11 @@ impl<'a> Turn<'a> {
                     self.asked.clear();
                     Command::Cancel
                 }
+                inquiry = next(&mut self.open.inquiries) => {
+                    self.slot = None;
+                    teller.tell(Happening::Asked(Question::Inquiry(inquiry)));
+                    continue;
+                }
                 _ = beats.changed() => {
                     teller.progress("it gets on".to_owned());
                     continue;
@@ -293,7 +308,7 @@ impl<'a> Turn<'a> {
                 self.slot = None;
                 let until = Instant::now() + Duration::from_millis(QUESTION_MS_MAX);
                 self.asked.push((e.call.clone(), until));
-                teller.tell(Happening::Asked(e.clone()));
+                teller.tell(Happening::Asked(Question::Permission(e.clone())));
             }
             Event::PermissionAnswered(e) => self.asked.retain(|(call, _)| *call != e.call),
             Event::ToolFinished(e) => {
@@ -324,6 +339,18 @@ impl<'a> Turn<'a> {
         if !std::mem::replace(&mut self.is_told, true) {
             teller.tell(Happening::Ended(outcome));
         }
+    }
+}
+
+/// What a tool of the session wants to be told next.
+async fn next(inquiries: &mut Option<mpsc::Receiver<Inquiry>>) -> Inquiry {
+    let inquiry = match inquiries {
+        Some(inquiries) => inquiries.recv().await,
+        None => None,
+    };
+    match inquiry {
+        Some(inquiry) => inquiry,
+        None => std::future::pending().await,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use inspan_core::{event::PermissionAsked, hash::Hash};
+use inspan_core::hash::Hash;
 use inspan_engine::near_names;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -22,13 +22,10 @@ use crate::serve::{
     Served,
     caller::Wanted,
     desk::{Call, Kind},
-    questions::{Waiting, answer, can_ask, form, not_asked},
+    questions::{Waiting, can_ask},
     result,
-    running::{Answer, Happening, Running},
+    running::{Answer, Happening, Question, Running},
 };
-
-/// The one question of a result that asks for input.
-const PERMISSION: &str = "permission";
 
 /// The argument of a whole agent.
 pub(crate) const PROMPT: &str = "prompt";
@@ -76,16 +73,17 @@ impl ServerHandler for Handler {
             }
             Some(word) => {
                 let waiting = self.0.questions.take(word, &call).ok_or_else(no_question)?;
-                let said = request.input_responses.and_then(|mut all| all.remove(PERMISSION));
+                let name = waiting.question.name().to_owned();
+                let said = request.input_responses.and_then(|mut all| all.remove(&name));
+                let Waiting { running, question, .. } = waiting;
                 let Some(said) = said else {
-                    let Waiting { running, asked, call, .. } = waiting;
-                    return Ok(self.ask_later(running, asked, call).into());
+                    return self.ask_later(running, question, call);
                 };
                 let said: ElicitResult = serde_json::from_value(said).map_err(|why| {
-                    ErrorData::invalid_params(format!("`{PERMISSION}` is no answer: {why}"), None)
+                    ErrorData::invalid_params(format!("`{name}` is no answer: {why}"), None)
                 })?;
-                waiting.running.answer(answer(&waiting.asked, &said));
-                waiting.running
+                question.answer(&said).into_iter().for_each(|answer| running.answer(answer));
+                running
             }
         };
         self.follow(running, call, context).await
@@ -138,13 +136,13 @@ impl Handler {
             .protocol_version()
             .is_none_or(|version| version < ProtocolVersion::V_2026_07_28);
         let mut told = Told::new(&context);
-        let mut answers: FuturesUnordered<BoxFuture<'_, Answer>> = FuturesUnordered::new();
+        let mut answers: FuturesUnordered<BoxFuture<'_, Option<Answer>>> = FuturesUnordered::new();
         loop {
             let happening = tokio::select! {
                 biased;
                 happening = running.next() => happening,
                 Some(answer) = answers.next(), if !answers.is_empty() => {
-                    running.answer(answer);
+                    answer.into_iter().for_each(|answer| running.answer(answer));
                     continue;
                 }
                 // Nobody reads what is given then.
@@ -152,11 +150,14 @@ impl Handler {
             };
             match happening {
                 Some(Happening::Progress(text)) => told.tell(text).await,
-                Some(Happening::Asked(asked)) if has_requests => {
-                    answers.push(self.ask(&context.peer, asked).boxed());
+                Some(Happening::Asked(question)) if has_requests => {
+                    answers.push(self.ask(&context.peer, question).boxed());
                 }
-                Some(Happening::Asked(asked)) => {
-                    return Ok(self.ask_later(running, asked, call).into());
+                Some(Happening::Asked(question)) => {
+                    match question.form(&self.0.desk.setup().mask) {
+                        Some(_) => return self.ask_later(running, question, call),
+                        None => drop(question),
+                    }
                 }
                 Some(Happening::Ended(outcome)) => {
                     let blobs = self.0.desk.setup().blobs.as_deref();
@@ -171,13 +172,13 @@ impl Handler {
     }
 
     /// Asks the person by way of the client, and waits for the answer.
-    async fn ask(&self, peer: &Peer<RoleServer>, asked: PermissionAsked) -> Answer {
-        let form = form(&asked, &self.0.desk.setup().mask);
+    async fn ask(&self, peer: &Peer<RoleServer>, question: Question) -> Option<Answer> {
+        let form = question.form(&self.0.desk.setup().mask)?;
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
         match peer.send_request(request).await {
-            Ok(ClientResult::ElicitResult(said)) => answer(&asked, &said),
-            Ok(_) => not_asked(&asked, "its answer is none to this question"),
-            Err(error) => not_asked(&asked, &error.to_string()),
+            Ok(ClientResult::ElicitResult(said)) => question.answer(&said),
+            Ok(_) => question.not_asked("its answer is none to this question"),
+            Err(error) => question.not_asked(&error.to_string()),
         }
     }
 
@@ -185,14 +186,15 @@ impl Handler {
     fn ask_later(
         &self,
         running: Running,
-        asked: PermissionAsked,
+        question: Question,
         call: Hash,
-    ) -> InputRequiredResult {
-        let form = form(&asked, &self.0.desk.setup().mask);
+    ) -> Result<CallToolResponse, ErrorData> {
+        let form = question.form(&self.0.desk.setup().mask).ok_or_else(no_question)?;
         let request = InputRequest::Elicitation(ElicitRequest::new(form));
-        let word = self.0.questions.keep(running, asked, call);
-        let requests = InputRequests::from([(PERMISSION.to_owned(), request)]);
-        InputRequiredResult::new(Some(requests), Some(word))
+        let name = question.name().to_owned();
+        let word = self.0.questions.keep(running, question, call);
+        let requests = InputRequests::from([(name, request)]);
+        Ok(InputRequiredResult::new(Some(requests), Some(word)).into())
     }
 }
 

@@ -16,9 +16,12 @@ use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::serve::{
-    desk::QUESTION_MS_MAX,
-    running::{Answer, Running},
+use crate::{
+    Inquiry, Wants,
+    serve::{
+        desk::QUESTION_MS_MAX,
+        running::{Answer, Question, Running},
+    },
 };
 
 /// Questions that wait for their call to come again.
@@ -33,7 +36,7 @@ const ALLOW: &str = "allow";
 /// A call that waits for a person, and comes again with the answer.
 pub(crate) struct Waiting {
     pub(crate) running: Running,
-    pub(crate) asked: PermissionAsked,
+    pub(crate) question: Question,
     /// The hash of the call that was asked about: an answer belongs to no other.
     pub(crate) call: Hash,
     since: Instant,
@@ -45,7 +48,7 @@ pub(crate) struct Questions(Mutex<HashMap<String, Waiting>>);
 
 impl Questions {
     /// Keeps a call until it comes again. Gives the word that it must bring.
-    pub(crate) fn keep(&self, running: Running, asked: PermissionAsked, call: Hash) -> String {
+    pub(crate) fn keep(&self, running: Running, question: Question, call: Hash) -> String {
         let word = Uuid::new_v4().to_string();
         let mut waiting = self.waiting();
         let old = Duration::from_millis(QUESTION_MS_MAX);
@@ -55,7 +58,7 @@ impl Questions {
             let oldest = oldest.map(|(word, _)| word.clone());
             oldest.and_then(|word| waiting.remove(&word));
         }
-        waiting.insert(word.clone(), Waiting { running, asked, call, since: Instant::now() });
+        waiting.insert(word.clone(), Waiting { running, question, call, since: Instant::now() });
         word
     }
 
@@ -83,8 +86,58 @@ pub(crate) fn can_ask(capabilities: Option<&ClientCapabilities>) -> bool {
     elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
 }
 
-/// The question as a form.
-pub(crate) fn form(asked: &PermissionAsked, mask: &Mask) -> ElicitRequestParams {
+impl Question {
+    /// What it is called among the questions of a result, where there is one: by whoever asks.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Permission(_) => "permission",
+            Self::Inquiry(inquiry) => &inquiry.server,
+        }
+    }
+
+    /// The question as a form; `None` for what can't be asked by one.
+    pub(crate) fn form(&self, mask: &Mask) -> Option<ElicitRequestParams> {
+        match self {
+            Self::Permission(asked) => Some(permission(asked, mask)),
+            Self::Inquiry(inquiry) => inquired(inquiry),
+        }
+    }
+
+    /// Takes what a person said. Gives what the session must be told of it.
+    pub(crate) fn answer(self, said: &ElicitResult) -> Option<Answer> {
+        match self {
+            Self::Permission(asked) => Some(permitted(&asked, said)),
+            Self::Inquiry(inquiry) => {
+                let action = match said.action {
+                    ElicitationAction::Accept => "accept",
+                    ElicitationAction::Decline => "decline",
+                    _ => "cancel",
+                };
+                inquiry.reply_with(action, said.content.as_ref());
+                None
+            }
+        }
+    }
+
+    /// The answer where the client could not ask. Whoever inquired hears that nobody is there.
+    pub(crate) fn not_asked(self, why: &str) -> Option<Answer> {
+        let Self::Permission(asked) = self else { return None };
+        let why = format!("the client could not ask a person: {why}");
+        Some(Answer { call: asked.call, choice: Choice::No, why })
+    }
+}
+
+/// What a server wants to be told, with its name before its words. A visit to a page is not passed on.
+fn inquired(inquiry: &Inquiry) -> Option<ElicitRequestParams> {
+    let Wants::Form(_) = inquiry.wants else { return None };
+    let schema = inquiry.params.get("requestedSchema").cloned().unwrap_or_default();
+    let requested_schema = serde_json::from_value(schema).ok()?;
+    let message = format!("`{}` asks: {}", inquiry.server, inquiry.message);
+    Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
+}
+
+/// Whether a call may run, as a form.
+fn permission(asked: &PermissionAsked, mask: &Mask) -> ElicitRequestParams {
     let allow = BooleanSchema::new()
         .title("Allow this call")
         .description("Whether the tool may run, this once");
@@ -110,7 +163,7 @@ fn message(asked: &PermissionAsked, mask: &Mask) -> String {
 }
 
 /// What a person said. Nothing but a clear yes is one.
-pub(crate) fn answer(asked: &PermissionAsked, said: &ElicitResult) -> Answer {
+fn permitted(asked: &PermissionAsked, said: &ElicitResult) -> Answer {
     let allows = said.content.as_ref().and_then(|content| content.get(ALLOW));
     let (choice, why) = match said.action {
         ElicitationAction::Accept if allows == Some(&Value::Bool(true)) => (Choice::Once, ""),
@@ -119,10 +172,4 @@ pub(crate) fn answer(asked: &PermissionAsked, said: &ElicitResult) -> Answer {
         _ => (Choice::No, "the person closed the question without an answer"),
     };
     Answer { call: asked.call.clone(), choice, why: why.to_owned() }
-}
-
-/// The answer where the client could not ask.
-pub(crate) fn not_asked(asked: &PermissionAsked, why: &str) -> Answer {
-    let why = format!("the client could not ask a person: {why}");
-    Answer { call: asked.call.clone(), choice: Choice::No, why }
 }

@@ -3,7 +3,7 @@
 use inspan_core::{event::PermissionAsked, gate::Choice, message::CallId};
 use tokio::sync::mpsc;
 
-use crate::serve::result::Outcome;
+use crate::{Inquiry, serve::result::Outcome};
 
 /// What happened in a call and waits to be told. Progress leaves room for the rest, of which there is
 /// never as much.
@@ -17,13 +17,22 @@ const HAPPENINGS_KEPT_FREE: usize = 32;
 pub(crate) enum Happening {
     /// It gets on: what it does, for people.
     Progress(String),
-    /// A person is asked whether a tool may run.
-    Asked(PermissionAsked),
+    /// A person is asked.
+    Asked(Question),
     /// It ended.
     Ended(Outcome),
 }
 
-/// What a person says of a question.
+/// What a person is asked.
+#[derive(Debug)]
+pub(crate) enum Question {
+    /// Whether a tool may run.
+    Permission(PermissionAsked),
+    /// What a tool wants to be told.
+    Inquiry(Inquiry),
+}
+
+/// What a person says of a call that wants to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) call: CallId,

@@ -68,3 +68,24 @@ async fn an_answer_belongs_to_the_call_that_was_asked_about_and_counts_once() {
     let twice = again("hi", &word).await.unwrap_err().to_string();
     assert!(twice.contains("no call like this waits"), "{twice}");
 }
+
+#[tokio::test]
+async fn what_a_tool_wants_to_be_told_is_asked_of_the_person_too() {
+    let given = r#"{"action":"accept","content":{"project":"Shop"}}"#;
+    let table = [
+        (Person::Says(json!({ "project": "Shop", "more": 1 })), "ok", given),
+        // What does not fit, or is missing, is no answer.
+        (Person::Says(json!({ "project": 3 })), "ok", r#"{"action":"cancel"}"#),
+        (Person::Says(json!({})), "ok", r#"{"action":"cancel"}"#),
+        (Person::Declines, "ok", r#"{"action":"decline"}"#),
+        (Person::Nobody, "failed", "Failed: nobody is there"),
+    ];
+    for mode in Mode::BOTH {
+        for (person, how, text) in table.clone() {
+            let world = World::new();
+            let client = world.client(person.clone(), mode).await;
+            let result = client.call("inquire", json!({})).await;
+            assert_eq!(short(&result), answered(how, text), "{mode:?}, {person:?}");
+        }
+    }
+}

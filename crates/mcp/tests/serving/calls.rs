@@ -101,7 +101,7 @@ async fn tools_tell_what_they_may_do() {
     let client = world.client(Person::Nobody, Mode::Legacy).await;
     let tools = client.service.list_all_tools().await.unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();
-    assert_eq!(names, ["echo", "fail", "hang", "picture", "secret", "steps", "write"]);
+    assert_eq!(names, ["echo", "fail", "hang", "inquire", "picture", "secret", "steps", "write"]);
     let hints = |name: &str| {
         let tool = tools.iter().find(|tool| tool.name == name).unwrap();
         serde_json::to_value(tool.annotations.clone().unwrap()).unwrap()

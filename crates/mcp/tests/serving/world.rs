@@ -23,7 +23,7 @@ use inspan_engine::{
     tools::{Progress, builtin},
 };
 use inspan_evals::scripted::{Answer, ScriptedModel};
-use inspan_mcp::serve::Served;
+use inspan_mcp::{Inquiries, serve::Served};
 use inspan_store::Memory;
 use rmcp::{
     ClientHandler, RoleClient,
@@ -88,6 +88,18 @@ impl Tool for Made {
                     let image = Content::Image(ImageRef { hash, media_type, size_bytes: 3 });
                     let evidence = Some(json!({ "pictures": 1 }));
                     Ok(ToolResult { content: vec![image], evidence, ..ToolResult::default() })
+                }
+                "inquire" => {
+                    let person = call.shared.get::<Inquiries>();
+                    let person = person.ok_or_else(|| ToolError::new("nobody is there"))?;
+                    let schema = json!({
+                        "type": "object",
+                        "properties": { "project": { "type": "string" } },
+                        "required": ["project"],
+                    });
+                    let params = json!({ "message": "Which one?", "requestedSchema": schema });
+                    let said = person.ask("tracker", &params).await.map_err(ToolError::new)?;
+                    Ok(ToolResult::text(said.to_string()))
                 }
                 "steps" => {
                     let progress = call.shared.get::<Progress>().cloned().unwrap_or_default();
@@ -218,7 +230,7 @@ fn kind(event: &Event) -> String {
 
 pub(crate) fn setup(store: &Memory, seen: &Arc<Seen>) -> Setup {
     let reads = ["fail", "secret", "picture", "steps"];
-    let made = ["fail", "secret", "picture", "steps", "write", "hang"].map(|name| {
+    let made = ["fail", "secret", "picture", "steps", "inquire", "write", "hang"].map(|name| {
         let mut spec = ToolSpec::new(name, format!("Does what `{name}` says."));
         if reads.contains(&name) {
             (spec.effects, spec.repeat) = (Effects::NONE, Repeat::Pure);
@@ -284,7 +296,8 @@ impl ClientHandler for Ear {
         let ElicitRequestParams::FormElicitationParams { message, .. } = request else {
             panic!("no form: {request:?}");
         };
-        assert!(message.starts_with("May `echo` run? it costs\nArguments: {"), "{message}");
+        let is_permission = message.starts_with("May `echo` run? it costs\nArguments: {");
+        assert!(is_permission || message == "`tracker` asks: Which one?", "{message}");
         Ok(match &self.person {
             Person::Says(value) => {
                 let mut said = ElicitResult::new(ElicitationAction::Accept);
