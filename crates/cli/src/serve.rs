@@ -63,7 +63,8 @@ pub(crate) async fn serve(home: &Home, args: ServeArgs) -> Result<u8, Failure> {
         if count == 0 {
             return Err(nothing(drive.agent.as_deref()));
         }
-        (Served::tools(&name, setup)?, format!("{count} tools of the agent {name}"))
+        let tools = if count == 1 { "tool" } else { "tools" };
+        (Served::tools(&name, setup)?, format!("{count} {tools} of the agent {name}"))
     };
     let stop = async {
         interrupts.next().await;

@@ -125,6 +125,37 @@ fn a_whole_agent_is_one_tool_and_each_call_a_session() {
 }
 
 #[test]
+fn the_servers_of_the_configuration_are_one_server() {
+    let config = "\
+mcpServers:
+  greeter:
+    command: python3
+    args: [server.py]
+    env: { GREETER_KEY: '${GREETER_TOKEN}' }
+    ask: { greet: it greets }
+  gone: { command: no-such-server }
+";
+    let token = "grt-1234567890";
+    let world = World::new().with_config(config).with("GREETER_TOKEN", token);
+    world.write("work/server.py", crate::mcp::SERVER);
+    let messages = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }),
+        call(2, "greeter_greet", &json!({ "name": "Ada" })),
+    ];
+    let (ran, answers) = serve(&world, &[], &messages);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("the MCP server `gone` is left out"), "{}", ran.err);
+    assert_eq!(answers[1]["result"]["tools"][0]["name"], "greeter_greet");
+    let (why, is_error) = said(&answers[2]);
+    assert!(is_error && why.contains("nobody is there to be asked"), "{why}");
+
+    let world = world.with_config(&config.replace("    ask: { greet: it greets }\n", ""));
+    let (ran, answers) = serve(&world, &[], &messages);
+    assert_eq!(said(&answers[2]), ("Hello Ada, [masked]!".to_owned(), false), "{}", ran.err);
+    assert!(!(ran.out + &ran.err).contains(token));
+}
+
+#[test]
 fn our_own_client_uses_our_own_server() {
     let server = Server::start([calls("inner_echo", r#"{"text":"hi"}"#), says("It says hi.")]);
     let inspan = env!("CARGO_BIN_EXE_inspan");
