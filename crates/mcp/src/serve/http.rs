@@ -8,7 +8,7 @@ use axum::{
     body::{Body, to_bytes},
     extract::{Request, State},
     http::{
-        HeaderMap, Method, StatusCode,
+        HeaderMap, StatusCode,
         header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE},
     },
     middleware::{Next, from_fn_with_state},
@@ -25,6 +25,7 @@ use inspan_core::hash::Hash;
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
 };
+use serde_json::Value;
 use tokio::{
     net::TcpListener,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -64,9 +65,6 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the server waits when the system gives it no connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-
-/// The header by which a client of the older revisions is known.
-const SESSION_HEADER: &str = "mcp-session-id";
 
 /// What a client must show. Only its hash is kept.
 #[derive(Clone, Debug)]
@@ -207,10 +205,6 @@ async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> 
     let Ok(permit) = guard.requests.clone().try_acquire_owned() else {
         return busy("too many requests at once");
     };
-    let may_be_new = request.method() == Method::POST && !headers.contains_key(SESSION_HEADER);
-    if may_be_new && guard.clients.sessions.read().await.len() >= CLIENTS_MAX {
-        return busy("too many clients at once");
-    }
     let (head, body) = request.into_parts();
     let body = match timeout(BODY_TIMEOUT, to_bytes(body, MESSAGE_BYTES_MAX)).await {
         Ok(Ok(body)) => body,
@@ -222,8 +216,17 @@ async fn pass(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> 
             return (StatusCode::REQUEST_TIMEOUT, "the request came too slowly").into_response();
         }
     };
+    if guard.clients.sessions.read().await.len() >= CLIENTS_MAX && is_handshake(&body) {
+        return busy("too many clients at once");
+    }
     let response = next.run(Request::from_parts(head, Body::from(body))).await;
     held(response, permit)
+}
+
+/// Whether a client of the older revisions begins with this.
+fn is_handshake(body: &[u8]) -> bool {
+    let message: Option<Value> = serde_json::from_slice(body).ok();
+    message.is_some_and(|message| message["method"] == "initialize")
 }
 
 fn busy(why: &'static str) -> Response {

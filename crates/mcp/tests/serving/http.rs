@@ -186,6 +186,33 @@ async fn what_is_too_large_or_no_message_is_refused_and_the_others_are_served() 
 }
 
 #[tokio::test]
+async fn clients_that_stay_are_so_many_and_no_more() {
+    let online = Online::new(Http::default()).await;
+    let client = Client::builder().no_proxy().build().unwrap();
+    let params = json!({
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": { "name": "raw", "version": "1" },
+    });
+    let begin =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }).to_string();
+    let handshake = || {
+        let request = client.post(online.url()).header("content-type", "application/json");
+        let request = request.header("accept", "application/json, text/event-stream");
+        request.body(begin.clone()).send()
+    };
+    for _ in 0..256 {
+        assert_eq!(handshake().await.unwrap().status(), StatusCode::OK);
+    }
+    let beyond = handshake().await.unwrap();
+    assert_eq!(beyond.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(beyond.headers()["retry-after"], "5");
+    // Those of the newest revision are not remembered, and not counted.
+    assert_eq!(online.post(list()).send().await.unwrap().status(), StatusCode::OK);
+    online.end().await;
+}
+
+#[tokio::test]
 async fn a_client_that_goes_in_the_middle_cancels_its_call() {
     let online = Online::new(Http::default()).await;
     let body: Value = serde_json::from_str(&list()).unwrap();
