@@ -33,8 +33,13 @@ use crate::{
     },
 };
 
-/// Calls that run at once. One that waits for a person does not count.
+/// Calls that run at once, of tools that only read or of whole agents. One that waits for a person
+/// does not count.
 pub(crate) const CALLS_AT_ONCE_MAX: usize = 16;
+
+/// Calls of tools that may change anything: one of them runs, the others are ready to. They have
+/// places of their own, so that none that only reads waits for them.
+pub(crate) const CHANGES_AT_ONCE_MAX: usize = 4;
 
 /// Calls that run, wait for a person or wait for their turn; what comes beyond is refused.
 pub(crate) const CALLS_TAKEN_MAX: usize = 256;
@@ -79,6 +84,8 @@ pub(crate) struct Desk {
     places: Arc<Semaphore>,
     /// One for each call that may run.
     slots: Arc<Semaphore>,
+    /// The same for calls that may change anything.
+    changes: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
 }
 
@@ -102,6 +109,7 @@ impl Desk {
             idle: Mutex::default(),
             places: Arc::new(Semaphore::new(CALLS_TAKEN_MAX)),
             slots: Arc::new(Semaphore::new(CALLS_AT_ONCE_MAX)),
+            changes: Arc::new(Semaphore::new(CHANGES_AT_ONCE_MAX)),
             stopping: watch::Sender::new(false),
         }
     }
@@ -145,7 +153,7 @@ impl Desk {
     async fn work(self: Arc<Self>, call: Call, mut teller: Teller) {
         let mut stopping = self.stopping.subscribe();
         let slot = tokio::select! {
-            slot = self.slots.clone().acquire_owned() => slot.ok(),
+            slot = self.slots_for(&call).acquire_owned() => slot.ok(),
             _ = teller.answer() => return,
             _ = stopping.wait_for(|stopping| *stopping) => {
                 let why = "Not run: the server is being stopped.";
@@ -165,6 +173,13 @@ impl Desk {
                 teller.tell(Happening::Ended(outcome));
             }
         }
+    }
+
+    fn slots_for(&self, call: &Call) -> Arc<Semaphore> {
+        let specs = self.setup.tools.iter().map(|tool| tool.spec());
+        let mut wanted = specs.filter(|spec| spec.name == call.wanted.name);
+        let may_change = self.kind == Kind::Tools && wanted.any(|spec| !spec.side_by_side());
+        if may_change { self.changes.clone() } else { self.slots.clone() }
     }
 
     /// A session for a call: one that waits, or a new one.
