@@ -26,14 +26,14 @@
 //! use inspan::mcp::{Http, Token, axum::Router};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let served = without_model().tool(echo).serve_tools()?;
-//! let http = Http { token: Some(Token::new("a-token-of-32-random-characters!")?), ..Http::default() };
-//! let app: Router = Router::new().merge(served.router(&http));
+//! let served = without_model().tool(echo).serve_tools()?; let http = Http { token:
+//! Some(Token::new("a-token-of-32-random-characters!")?), ..Http::default() }; let app: Router =
+//! Router::new().merge(served.router(&http));
 //! # Ok(()) }
 //! ```
 //!
-//! A call is a turn of a session, in the agent's store: its gates, limits and mask are in force. What a
-//! gate asks, the person at the client is asked; where the client can't, the answer is no.
+//! A call is a turn of a session, in the agent's store: its gates, limits and mask are in force.
+//! What a gate asks, the person at the client is asked; where the client can't, the answer is no.
 
 use std::sync::Arc;
 
@@ -52,8 +52,9 @@ pub fn without_model() -> Agent {
 
 /// How it is served.
 impl Agent {
-    /// Offers each of its tools to clients. A tool finds [`Context::shared`](crate::Context::shared)
-    /// as in every session; [`Agent::ask_with`] is not asked.
+    /// Offers each of its tools to clients. A tool finds
+    /// [`Context::shared`](crate::Context::shared) as in every session; [`Agent::ask_with`] is not
+    /// asked.
     ///
     /// # Errors
     /// Two tools have one name.

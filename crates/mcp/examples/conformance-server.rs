@@ -1,6 +1,6 @@
-//! The tools that the conformance suite of the Model Context Protocol wants to find, served as those of
-//! an agent are. `conformance-server PORT` listens at 127.0.0.1 (0 for any port), says where, and ends with its
-//! standard input. `./test conformance` runs the suite against it.
+//! The tools that the conformance suite of the Model Context Protocol wants to find, served as
+//! those of an agent are. `conformance-server PORT` listens at 127.0.0.1 (0 for any port), says
+//! where, and ends with its standard input. `./test conformance` runs the suite against it.
 
 use std::{error::Error, io::Write, sync::Arc, time::Duration};
 

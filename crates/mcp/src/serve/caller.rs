@@ -1,5 +1,5 @@
-//! Whoever calls from outside, in the place of a session's model. A call that came over the protocol
-//! is what "the model" asks for, so that nothing but the engine's own way leads to a tool.
+//! Whoever calls from outside, in the place of a session's model. A call that came over the
+//! protocol is what "the model" asks for, so that nothing but the engine's own way leads to a tool.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,8 +1,8 @@
-//! Where calls are taken. Each runs as a turn of a session, so that arguments, gates, effects, limits,
-//! masking and the log are the engine's, and there is no other way to a tool.
+//! Where calls are taken. Each runs as a turn of a session, so that arguments, gates, effects,
+//! limits, masking and the log are the engine's, and there is no other way to a tool.
 //!
-//! A session that serves tools takes one call after the other; as many sessions are open as calls run
-//! at once. A call of a whole agent is a session of its own.
+//! A session that serves tools takes one call after the other; as many sessions are open as calls
+//! run at once. A call of a whole agent is a session of its own.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

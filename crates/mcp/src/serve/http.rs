@@ -1,5 +1,5 @@
-//! Serving over Streamable HTTP. A request passes the guard before it is read: who asks, from where,
-//! how much, how long, how many at once.
+//! Serving over Streamable HTTP. A request passes the guard before it is read: who asks, from
+//! where, how much, how long, how many at once.
 
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
@@ -116,8 +116,8 @@ impl Served {
         self.route(http, StreamableHttpServerConfig::default())
     }
 
-    /// Serves everybody who connects to `listener`, until `stop` is done. Then nothing new is taken,
-    /// calls are cancelled and answered, and connections end.
+    /// Serves everybody who connects to `listener`, until `stop` is done. Then nothing new is
+    /// taken, calls are cancelled and answered, and connections end.
     ///
     /// # Errors
     /// The address is open to others and no token is set.

@@ -1,8 +1,8 @@
 //! The other direction: an agent's tools, or the whole agent, for clients of the protocol.
 //!
-//! [`Served`] is what is offered. A call becomes a turn of a session of the engine, in which the client
-//! stands in the model's place ([`caller()`]): what is true inside a session is true for it, and its
-//! log says what was called, judged, run and answered.
+//! [`Served`] is what is offered. A call becomes a turn of a session of the engine, in which the
+//! client stands in the model's place ([`caller()`]): what is true inside a session is true for it,
+//! and its log says what was called, judged, run and answered.
 //!
 //! What is masked, limited and asked is the business of the [`Setup`] that is served.
 
@@ -83,8 +83,8 @@ impl Served {
         Ok(Self::new(name, tools, setup, Kind::Tools))
     }
 
-    /// Offers the whole agent of `setup` as one tool, which takes a prompt and gives the answer. Each
-    /// call is a session of its own.
+    /// Offers the whole agent of `setup` as one tool, which takes a prompt and gives the answer.
+    /// Each call is a session of its own.
     pub fn agent(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -154,7 +154,8 @@ impl Served {
         ended
     }
 
-    /// Takes no more calls, and waits until those that are under way have ended, which are cancelled.
+    /// Takes no more calls, and waits until those that are under way have ended, which are
+    /// cancelled.
     pub async fn stop(&self) {
         self.questions.clear();
         self.desk.stop().await;

@@ -9,8 +9,8 @@ use inspan_engine::{Setup, SystemClock};
 
 use crate::serve::caller::{caller, caller_ref};
 
-/// What it takes to serve `tools` from a program, with their log in `store`: no gates, the limits of a
-/// session, and pictures where the store keeps them. All of it can be set otherwise.
+/// What it takes to serve `tools` from a program, with their log in `store`: no gates, the limits
+/// of a session, and pictures where the store keeps them. All of it can be set otherwise.
 pub fn setup(tools: Vec<Arc<dyn Tool>>, store: Arc<dyn Store>) -> Setup {
     Setup {
         blobs: store.blobs(),

@@ -127,7 +127,8 @@ impl Question {
     }
 }
 
-/// What a server wants to be told, with its name before its words. A visit to a page is not passed on.
+/// What a server wants to be told, with its name before its words. A visit to a page is not passed
+/// on.
 fn inquired(inquiry: &Inquiry) -> Option<ElicitRequestParams> {
     let Wants::Form(_) = inquiry.wants else { return None };
     let schema = inquiry.params.get("requestedSchema").cloned().unwrap_or_default();

@@ -1,12 +1,13 @@
-//! A call under way, as the side that answers the client holds it, and as the side that runs it does.
+//! A call under way, as the side that answers the client holds it, and as the side that runs it
+//! does.
 
 use inspan_core::{event::PermissionAsked, gate::Choice, message::CallId};
 use tokio::sync::mpsc;
 
 use crate::{Inquiry, serve::result::Outcome};
 
-/// What happened in a call and waits to be told. Progress leaves room for the rest, of which there is
-/// never as much.
+/// What happened in a call and waits to be told. Progress leaves room for the rest, of which there
+/// is never as much.
 const HAPPENINGS_WAITING_MAX: usize = 64;
 
 /// Happenings for which progress leaves room.

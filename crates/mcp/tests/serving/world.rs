@@ -183,8 +183,8 @@ impl World {
         Self { store, seen, served: Served::tools("shop", setup).unwrap() }
     }
 
-    /// An agent that is served whole, whose model gives these answers. A person is asked before each
-    /// of its calls, or where the arguments say so.
+    /// An agent that is served whole, whose model gives these answers. A person is asked before
+    /// each of its calls, or where the arguments say so.
     pub(crate) fn agent(answers: Vec<Answer>, always: bool) -> Self {
         let (store, seen) = (Memory::default(), Arc::new(Seen::default()));
         let mut setup = setup(&store, &seen);
