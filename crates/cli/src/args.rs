@@ -136,6 +136,46 @@ pub(crate) enum McpCommand {
         #[arg(long)]
         no: bool,
     },
+    /// Offer an agent's tools, or the whole agent, to programs that speak MCP
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArgs),
+}
+
+/// What a person should know before they serve.
+const SERVE_HELP: &str = "\
+Every call is a turn of a session: the agent's gates, limits and log are in force, and `inspan show`
+tells what happened. A tool that asks before it runs asks the person at the client, if it can; else
+the answer is no.
+
+Clients of --http send `Authorization: Bearer TOKEN` with what INSPAN_MCP_TOKEN holds, in the
+environment or .env, or the file of --token-file. Without a token only 127.0.0.1 and ::1 may listen.";
+
+/// `inspan mcp serve`.
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    /// The agent's folder; left out: the servers of config.yaml
+    #[arg(long, value_name = "DIR")]
+    pub agent: Option<PathBuf>,
+    /// Offer the whole agent as one tool, which takes a prompt and gives its answer
+    #[arg(long)]
+    pub as_agent: bool,
+    /// The model of the agent
+    #[arg(long, value_name = "URL", requires = "as_agent")]
+    pub model: Option<String>,
+    /// Serve at this address, as in 127.0.0.1:8080, in place of standard input and output
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<String>,
+    /// The file with what clients must show
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub token_file: Option<PathBuf>,
+    /// A name of this server beside localhost, as clients write it; may be given more than once
+    #[arg(long, value_name = "NAME", requires = "http")]
+    pub allow_host: Vec<String>,
+    /// A page that may ask, as in https://app.example:443; may be given more than once
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    pub allow_origin: Vec<String>,
+    #[command(flatten)]
+    pub limits: LimitArgs,
 }
 
 #[derive(Args)]

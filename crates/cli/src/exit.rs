@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use inspan_core::{event::Stop, store::StoreError};
 use inspan_engine::{SessionError, outside::OutsideError};
 use inspan_evals::RecordingError;
-use inspan_mcp::McpError;
+use inspan_mcp::{McpError, serve::ServeError};
 use inspan_providers::ProviderError;
 
 use crate::config::ConfigError;
@@ -39,6 +39,9 @@ pub(crate) enum Failure {
     /// The tools of servers can't be offered.
     #[error(transparent)]
     Mcp(#[from] McpError),
+    /// Nothing is served, or no longer.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     /// What came from outside was not taken.
     #[error(transparent)]
     Outside(#[from] OutsideError),
@@ -68,10 +71,14 @@ impl Failure {
             | Self::Session(SessionError::Store(_))
             | Self::InUse(_)
             | Self::Verify(_)
+            | Self::Serve(
+                ServeError::NotUnderstood(_) | ServeError::System { .. } | ServeError::Broken(_),
+            )
             | Self::File { .. } => 1,
             Self::Usage(_)
             | Self::Outside(_)
             | Self::Mcp(_)
+            | Self::Serve(ServeError::ToolTwice(_) | ServeError::Open(_))
             | Self::Config(_)
             | Self::Provider(_)
             | Self::Session(SessionError::ToolTwice(_) | SessionError::NoPrice(_))

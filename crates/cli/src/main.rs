@@ -30,6 +30,7 @@ mod progress;
 mod record;
 mod remove;
 mod run;
+mod serve;
 mod servers;
 mod sessions;
 mod setup;
@@ -158,6 +159,7 @@ impl Command {
             | Self::Export(_)
             | Self::Import { .. }
             | Self::Remove { .. }
+            | Self::Mcp(McpCommand::Serve(_))
             | Self::Init => false,
         }
     }

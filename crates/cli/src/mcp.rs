@@ -22,6 +22,7 @@ use crate::{
     home::Home,
     json::line,
     out::{BAD, BOLD, DIM, GOOD, NOTE, Out, grouped, styled},
+    serve::serve,
     servers,
     setup::{Mcp, mcp_servers},
 };
@@ -54,6 +55,7 @@ pub(crate) async fn mcp(home: &Home, command: McpCommand) -> Result<u8, Failure>
         }
         McpCommand::Trust { yes, no } => trust(home, yes, no),
         McpCommand::Doctor { name, args } => doctor(home, name.as_deref(), &args).await,
+        McpCommand::Serve(args) => serve(home, args).await,
     }
 }
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 use inspan_core::{event::ModelRef, mask::Mask, provider::Provider};
 use inspan_engine::Fallback;
 use inspan_evals::{Drift, Recording, Replay};
+use inspan_mcp::serve::{CALLER_URL, caller, caller_ref};
 use inspan_providers::{Raw, RawPiece, Server, connect, known};
 
 use crate::{
@@ -41,6 +42,9 @@ pub(crate) fn provider(
     if let Some(path) = &args.replay {
         return replay(path, args.strict, config.mask.clone());
     }
+    if url == CALLER_URL {
+        return Ok(caller());
+    }
     let (server, _) = Server::find(url, &config.servers)?;
     server.check_key()?;
     let server = match facts.get(url) {
@@ -55,6 +59,9 @@ pub(crate) fn provider(
 
 /// What the log says of a model. What the person configured counts before what is known of it.
 pub(crate) fn reference(url: &str, facts: &Facts, provider: &dyn Provider) -> ModelRef {
+    if url == CALLER_URL {
+        return caller_ref();
+    }
     let configured = facts.get(url).cloned().unwrap_or_default();
     let known = known(url);
     ModelRef {

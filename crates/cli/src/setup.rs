@@ -21,7 +21,7 @@ use inspan_core::{
     words::OPEN_RESULT,
 };
 use inspan_engine::{Catalogue, Setup, SystemClock};
-use inspan_mcp::{Inquiry, Pictures, ServerConfig};
+use inspan_mcp::{Inquiry, Pictures, ServerConfig, serve::CALLER_URL};
 use inspan_pictures::{Shrink, media_type};
 use inspan_store::Told;
 use tokio::sync::mpsc;
@@ -124,7 +124,8 @@ pub(crate) async fn prepare(
         window_tokens_max: model.window_tokens_max,
         tools_max: provider.tools_max(),
     };
-    let is_found = found::is_needed(&agent.tools, room, recorded);
+    // Clients get the whole list.
+    let is_found = url != CALLER_URL && found::is_needed(&agent.tools, room, recorded);
     let found = match is_found {
         true => found::set_up(&mut agent.tools, &reviewed.offer.sources),
         false => BTreeMap::new(),

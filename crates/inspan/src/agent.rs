@@ -316,7 +316,13 @@ impl Agent {
         Ok(inspan_engine::session::log(&*self.store, id).await?)
     }
 
-    fn setup(&self) -> Setup {
+    /// Its name, or this one.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn name_or(&self, other: &str) -> String {
+        if self.name.is_empty() { other.to_owned() } else { self.name.clone() }
+    }
+
+    pub(crate) fn setup(&self) -> Setup {
         let agent = AgentRef {
             name: self.name.clone(),
             path: String::new(),

@@ -203,6 +203,7 @@
 //! - `sqlite`: logs in SQLite, which outlive their process: `Agent::store(Sqlite::open(path).await?)`.
 //! - `postgres`: logs in Postgres, for several machines: `Agent::store(Postgres::open(url).await?)`.
 //! - `s3`: pictures and long results in a bucket: `Agent::blobs(S3::new(&place)?)`.
+//! - `mcp`: tools, and whole agents, for programs that speak MCP: `Agent::serve_tools`.
 //! - `testing`: see above.
 
 extern crate self as inspan;
@@ -219,6 +220,8 @@ mod context;
 mod done;
 mod error;
 mod gates;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 mod private;
 mod schema;
 mod session;

@@ -35,6 +35,8 @@ pub struct Inquiry {
     pub message: String,
     /// What is wanted.
     pub wants: Wants,
+    /// The same as the server sent it.
+    pub(crate) params: Value,
     reply: oneshot::Sender<Reply>,
 }
 
@@ -64,10 +66,43 @@ impl Inquiry {
         let _ = self.reply.send(reply);
     }
 
+    /// The reply that a client of the protocol gave: the fields as it sent them. What does not fit
+    /// counts as no answer.
+    pub(crate) fn reply_with(self, action: &str, content: Option<&Value>) {
+        let reply = match (action, &self.wants) {
+            ("accept", Wants::Form(fields)) => match given(fields, content) {
+                Some(given) => Reply::Given(given),
+                None => Reply::Cancelled,
+            },
+            ("accept", Wants::Visit(_)) => Reply::Given(Map::new()),
+            ("decline", _) => Reply::Declined,
+            _ => Reply::Cancelled,
+        };
+        self.reply(reply);
+    }
+
     /// Returns when nobody waits for a reply any more.
     pub async fn given_up(&mut self) {
         self.reply.closed().await;
     }
+}
+
+/// The fields that were filled in, if all of them fit and none is missing.
+fn given(fields: &[Field], content: Option<&Value>) -> Option<Map<String, Value>> {
+    let nothing = Map::new();
+    let content = content.map_or(Some(&nothing), Value::as_object)?;
+    let mut given = Map::new();
+    for field in fields {
+        match content.get(&field.name) {
+            Some(value) => {
+                let checked = field.schema.check(json!({ &field.name: value })).ok()?;
+                given.extend(checked.as_object().cloned().unwrap_or_default());
+            }
+            None if field.is_required => return None,
+            None => {}
+        }
+    }
+    Some(given)
 }
 
 /// A field of a form.
@@ -115,16 +150,17 @@ pub struct Choice {
 }
 
 impl Inquiries {
-    /// Asks the person, and gives the answer in the server's form. `params` are those of an
-    /// `elicitation/create`.
+    /// Asks the person on behalf of `server`, and gives the answer as the protocol has it. `params` are
+    /// those of an `elicitation/create`.
     ///
     /// # Errors
     /// Why it can't be asked, or that nobody is there any more.
-    pub(crate) async fn ask(&self, server: &str, params: &Value) -> Result<Value, String> {
+    pub async fn ask(&self, server: &str, params: &Value) -> Result<Value, String> {
         let (reply, answer) = oneshot::channel();
         let wants = wants(params)?;
         let message = words(params.get("message"));
-        let inquiry = Inquiry { server: server.to_owned(), message, wants, reply };
+        let (server, own) = (server.to_owned(), params.clone());
+        let inquiry = Inquiry { server, message, wants, params: own, reply };
         let gone = || nobody(params);
         self.0.send(inquiry).await.map_err(|_| gone())?;
         Ok(match answer.await.map_err(|_| gone())? {

@@ -5,6 +5,8 @@
 //! them in order. [`Servers::offer`] gives their tools as ordinary [`inspan_core::tool::Tool`]s,
 //! mostly from a catalogue that was kept, without starting anything.
 //!
+//! The other direction is [`serve`]: an agent's tools, or a whole agent, for clients.
+//!
 //! The wire types are those of `rmcp` and stay in here. Whether a call may run at all is the gates'
 //! business, and how long, the driver's. Nothing here reads the environment.
 
@@ -25,6 +27,7 @@ mod launch;
 mod leftovers;
 mod login;
 mod readable;
+pub mod serve;
 mod server;
 mod servers;
 mod tool;

@@ -142,6 +142,12 @@ impl Config {
         let known = self.secrets.iter().map(|secret| secret.expose_secret().to_owned());
         Mask::new(known.chain(more))
     }
+
+    /// Takes one more secret out of everything from here on.
+    pub(crate) fn mask_too(&mut self, secret: String) {
+        self.mask = self.mask_with(vec![secret.clone()]);
+        self.secrets.push(SecretString::from(secret));
+    }
 }
 
 /// A mask for what is known without `config.yaml`: the variables of `.env` in the folder `home` and

@@ -15,6 +15,7 @@ mod matrix;
 mod mcp;
 mod model;
 mod pictures;
+mod serve;
 mod sessions;
 mod stores;
 mod wires;

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A server with one tool, which greets with its token and writes down who started it.
-const SERVER: &str = r#"
+pub(crate) const SERVER: &str = r#"
 import json, os, sys
 print("ready", flush=True)
 grown = []

@@ -29,6 +29,15 @@ impl Progress {
         *self.0.borrow()
     }
 
+    /// Returns when the call gets on the next time.
+    pub async fn next(&self) {
+        let mut made = self.0.subscribe();
+        if made.changed().await.is_err() {
+            // The sender is in `self`, so it is never gone.
+            pending::<()>().await;
+        }
+    }
+
     /// Returns when the call made no progress for `limit_ms`, or took an hour, if that is more.
     pub(crate) async fn ceased(&self, limit_ms: u64) {
         let limit = Duration::from_millis(limit_ms);
