@@ -100,7 +100,7 @@ fn trust(home: &Home, yes: bool, no: bool) -> Result<u8, Failure> {
             servers::tell(&file, &out);
             true
         }
-        (false, false) if is_terminal => servers::agrees(&file, &out)?,
+        (false, false) if is_terminal => servers::agrees(&file, &out)? == Some(true),
         (false, false) => {
             servers::tell(&file, &out);
             let why = "nobody can be asked: standard input is no terminal; agree with --yes";

@@ -44,6 +44,10 @@ pub(crate) async fn expand(
         Some(mention) => wanted.push(prompt_of(home, mention, servers).await?),
         None => {
             for mention in mentions(&prompt) {
+                // Other programs have words like this, too: only a slip of the pen is told.
+                if !may_be_meant(mention.server, servers) {
+                    continue;
+                }
                 let server = server_of(&mention, servers, '@')?;
                 let found = (server, Wanted::Resource(mention.what.to_owned()));
                 if !wanted.contains(&found) {
@@ -69,7 +73,7 @@ pub(crate) async fn expand(
         let read = tokio::select! {
             read = read => read?,
             // Nobody types any more.
-            _ = person.next(out) => return Err(Failure::Usage("nothing was asked".to_owned())),
+            _ = person.next(out) => return Err(Failure::Usage("cancelled before the prompt was sent".to_owned())),
         };
         content.extend(read.into_iter().map(|piece| match piece {
             Content::Text { text } => Content::text(setup.mask.text(&text)),
@@ -129,6 +133,11 @@ fn arguments(prompt: &PromptListed, words: &[String]) -> Result<Map<String, Valu
     }
 }
 
+fn may_be_meant(name: &str, servers: &[ServerConfig]) -> bool {
+    let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
+    names.iter().any(|known| known == name) || !near(name, &names).is_empty()
+}
+
 fn server_of(
     mention: &Mention<'_>,
     servers: &[ServerConfig],
@@ -151,7 +160,7 @@ fn wrong(mention: &Mention<'_>, sign: char, why: &str) -> Failure {
         _ => "with a space before it",
     };
     Failure::Usage(format!(
-        "`{sign}{server}:{what}` in the prompt: {why}; {plain} it is left as it is"
+        "`{sign}{server}:{what}` in the prompt: {why}; {plain} it is taken as plain words"
     ))
 }
 

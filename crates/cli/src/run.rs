@@ -74,7 +74,9 @@ pub(crate) async fn run(home: &Home, args: RunArgs) -> Result<u8, Failure> {
     let person = Person::new(inquiries);
     let mut turn = Turn { args: &args.drive, out: &out, setup: &setup, record, person };
     turn.tell(&notices);
-    let said = expand(home, (&servers, &setup), prompt, &mut turn.person, &out).await?;
+    // What others wrote must not have servers read.
+    let named = if args.prompt == "-" { &[][..] } else { &servers };
+    let said = expand(home, (named, &setup), prompt, &mut turn.person, &out).await?;
     let said = with_pictures(pictures, said, &setup).await?;
     match before {
         Some((id, before)) => {

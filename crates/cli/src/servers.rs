@@ -13,7 +13,7 @@ use crate::{
     exit::Failure,
     folder::{FolderFile, FolderServers},
     home::Home,
-    input::is_yes,
+    input::{is_yes, yes_or_no},
     out::{BOLD, NOTE, Out, styled},
     toolbox::{ACCEPT, Reviewed, Source},
 };
@@ -37,9 +37,11 @@ pub(crate) fn of_folder(
     let approved = Approved::new(&home.folder);
     let agreed = match approved.said_of(&file)? {
         None if asking == Asking::Now => {
-            let agreed = agrees(&file, &Out::new(config.mask.clone()))?;
-            approved.say_of(&file, agreed)?;
-            agreed
+            let said = agrees(&file, &Out::new(config.mask.clone()))?;
+            if let Some(agreed) = said {
+                approved.say_of(&file, agreed)?;
+            }
+            said == Some(true)
         }
         None => {
             let path = file.path();
@@ -51,7 +53,14 @@ pub(crate) fn of_folder(
             );
             return Ok(FolderServers { notices: vec![note], ..FolderServers::default() });
         }
-        Some(agreed) => agreed,
+        Some(false) => {
+            let note = format!(
+                "{} names servers of tools, which you did not agree to: inspan mcp trust asks again",
+                file.path().display()
+            );
+            return Ok(FolderServers { notices: vec![note], ..FolderServers::default() });
+        }
+        Some(true) => true,
     };
     Ok(if agreed { file.servers(config) } else { FolderServers::default() })
 }
@@ -60,11 +69,11 @@ pub(crate) fn of_folder(
 ///
 /// # Errors
 /// The answer can't be read.
-pub(crate) fn agrees(file: &FolderFile, out: &Out) -> Result<bool, Failure> {
+pub(crate) fn agrees(file: &FolderFile, out: &Out) -> Result<Option<bool>, Failure> {
     tell(file, out);
     let question =
         "They are programs that run as you, and places that your data goes to. May they?";
-    is_yes(&format!("{} {question}", styled(NOTE, "?")), out)
+    yes_or_no(&format!("{} {question}", styled(NOTE, "?")), out)
 }
 
 /// Shows what a file of a folder names.

@@ -9,7 +9,8 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use inspan_core::{hash::Hash, message::Content, tool::Tool};
+use inspan_core::{hash::Hash, message::Content, tool::Tool, words};
+use inspan_engine::tools::Progress;
 
 use crate::{
     Inquiries, Link, McpError, Pictures, Report, ServerConfig,
@@ -190,8 +191,15 @@ impl Servers {
         pictures: Option<&Pictures>,
         person: Option<Inquiries>,
     ) -> Result<Vec<Content>, McpError> {
-        let attention = Attention::new(&config.name, None, person);
-        let answer = self.server(config).read(wanted, &attention).await;
+        let progress = Progress::default();
+        let attention = Attention::new(&config.name, Some(progress.clone()), person);
+        let server = self.server(config);
+        let answer = tokio::select! {
+            answer = server.read(wanted, &attention) => answer,
+            () = progress.ceased(config.timeout_ms_max) => {
+                Err(format!("it gave no answer in {}", words::duration(config.timeout_ms_max)))
+            }
+        };
         let content = match answer {
             Ok(answer) => wanted.content(&answer, pictures).await,
             Err(why) => Err(attention.unasked().unwrap_or(why)),

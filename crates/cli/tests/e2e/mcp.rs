@@ -243,7 +243,7 @@ fn what_a_prompt_names_and_no_server_has_is_told() {
         (
             "Read @greter:names://all.",
             "`@greter:names://all` in the prompt: no MCP server is called `greter`; did you mean \
-             `greeter`?; with a backslash before it it is left as it is",
+             `greeter`?; with a backslash before it it is taken as plain words",
         ),
         (
             "Read @greeter:names://none.",
@@ -253,12 +253,12 @@ fn what_a_prompt_names_and_no_server_has_is_told() {
         (
             "/greeter:welcom name=Ada",
             "`/greeter:welcom` in the prompt: the server has no prompt `welcom`; did you mean \
-             `welcome`?; `inspan mcp list` shows them; with a space before it it is left as it is",
+             `welcome`?; `inspan mcp list` shows them; with a space before it it is taken as plain words",
         ),
         (
             "/greeter:welcome",
             "`/greeter:welcome` in the prompt: it needs `name=…`; it takes name; with a space before \
-             it it is left as it is",
+             it it is taken as plain words",
         ),
     ];
     for (prompt, error) in table {

@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// Returns when the call made no progress for `limit_ms`, or took an hour, if that is more.
-    pub(crate) async fn ceased(&self, limit_ms: u64) {
+    pub async fn ceased(&self, limit_ms: u64) {
         let limit = Duration::from_millis(limit_ms);
         let mut made = self.0.subscribe();
         let end = Instant::now() + Duration::from_millis(EXTENDED_MS_MAX.max(limit_ms));
