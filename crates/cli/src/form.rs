@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::out::{BOLD, DIM, NOTE, Out, styled};
 
+/// Characters of a line that a server fills, such as the name of a field.
+const LINE_CHARS_MAX: usize = 2_000;
+
 /// An inquiry on its way to its reply.
 pub(crate) struct Form {
     inquiry: Inquiry,
@@ -20,7 +23,7 @@ impl Form {
 
     /// Shows who asks what. What a server says is no word of Inspan's, and is shown as its own.
     pub(crate) fn show(&self, out: &Out) {
-        let server = out.shown(&self.inquiry.server);
+        let server = out.line(&self.inquiry.server, LINE_CHARS_MAX);
         let head = format!("the MCP server `{server}` asks:");
         out.progress(&format!(
             "{} {}\n  {}\n",
@@ -31,13 +34,15 @@ impl Form {
         match &self.inquiry.wants {
             Wants::Form(fields) => {
                 let titles: Vec<String> =
-                    fields.iter().map(|field| out.shown(&field.title)).collect();
+                    fields.iter().map(|field| out.line(&field.title, LINE_CHARS_MAX)).collect();
                 if !titles.is_empty() {
                     let about = format!("it wants: {}", titles.join(", "));
                     out.progress(&format!("  {}\n", styled(DIM, &about)));
                 }
             }
-            Wants::Visit(url) => out.progress(&format!("  open {}\n", out.shown(url))),
+            Wants::Visit(url) => {
+                out.progress(&format!("  open {}\n", out.line(url, LINE_CHARS_MAX)));
+            }
         }
         self.ask(out);
     }
@@ -100,12 +105,12 @@ impl Form {
         };
         let about = match field.about.as_str() {
             "" => String::new(),
-            about => format!(" {}", styled(DIM, &out.shown(about))),
+            about => format!(" {}", styled(DIM, &out.line(about, LINE_CHARS_MAX))),
         };
-        let mut text = format!("  {}{about}\n", out.shown(&field.title));
+        let mut text = format!("  {}{about}\n", out.line(&field.title, LINE_CHARS_MAX));
         if let Kind::One(choices) | Kind::Many(choices) = &field.kind {
             for (at, choice) in choices.iter().enumerate() {
-                text += &format!("    {} {}\n", at + 1, out.shown(&choice.title));
+                text += &format!("    {} {}\n", at + 1, out.line(&choice.title, LINE_CHARS_MAX));
             }
         }
         out.progress(&format!("{text}    {}: ", hint(field, out)));
@@ -130,11 +135,11 @@ fn hint(field: &Field, out: &Out) -> String {
         Kind::Many(_) => "any of them, with commas",
     };
     let empty = match &field.default {
-        Some(Value::String(text)) => format!(" [{}]", out.shown(text)),
+        Some(Value::String(text)) => format!(" [{}]", out.line(text, LINE_CHARS_MAX)),
         Some(Value::Bool(yes)) => format!(" [{}]", if *yes { "y" } else { "n" }),
         Some(Value::Array(values)) => {
             let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
-            format!(" [{}]", out.shown(&values.join(", ")))
+            format!(" [{}]", out.line(&values.join(", "), LINE_CHARS_MAX))
         }
         Some(value) => format!(" [{}]", out.shown(&value.to_string())),
         None if field.is_required => String::new(),

@@ -48,6 +48,24 @@ struct Heard {
     wanted: mpsc::Sender<Wanted>,
 }
 
+/// That the tools are others now.
+pub(crate) struct Change(Option<Arc<AtomicBool>>);
+
+impl Change {
+    /// They were listed.
+    pub(crate) fn taken(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        if let Some(is_changed) = &self.0 {
+            is_changed.store(true, Ordering::Release);
+        }
+    }
+}
+
 /// A server's wish in the middle of a call.
 pub(crate) struct Wanted {
     params: Value,
@@ -141,9 +159,11 @@ impl Ear {
         self.is_changed.store(true, Ordering::Release);
     }
 
-    /// Whether the tools must be listed again, which whoever asks will do.
-    pub(crate) fn take_change(&self) -> bool {
-        self.is_changed.swap(false, Ordering::AcqRel)
+    /// Whether the tools must be listed again, which whoever asks will do: if they do not call
+    /// [`Change::taken`], the next one has to.
+    pub(crate) fn take_change(&self) -> Option<Change> {
+        let is_changed = self.is_changed.swap(false, Ordering::AcqRel);
+        is_changed.then(|| Change(Some(self.is_changed.clone())))
     }
 
     /// Listens to this call until the value is dropped.

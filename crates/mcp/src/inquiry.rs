@@ -206,7 +206,9 @@ fn wants(params: &Value) -> Result<Wants, String> {
     let properties = properties.unwrap_or(&nothing);
     if properties.len() > FIELDS_MAX {
         let count = properties.len();
-        return Err(format!("the server asks for {count} fields, and at most {FIELDS_MAX} are"));
+        return Err(format!(
+            "the server asks for {count} fields, and at most {FIELDS_MAX} are filled in"
+        ));
     }
     let required = schema.and_then(|schema| schema.get("required")?.as_array());
     let is_required = |name: &str| {

@@ -96,15 +96,16 @@ impl Server {
     /// Lists its tools again, if it said that they are others now. Gives how often what it offers
     /// became another so far.
     pub(crate) async fn changes(&self) -> u64 {
-        // What is being started will be listed anyway.
-        if let Ok(live) = self.live.try_lock()
-            && let Some(connection) = live.connection.as_ref().filter(|live| !live.has_ended())
-            && connection.ear.take_change()
-            && let Ok(catalogue) = list(connection, &self.config.name).await
+        // What is being started will be listed anyway. Nobody waits for the lock while it answers.
+        let live = self.live.try_lock().ok().and_then(|live| live.connection.clone());
+        if let Some(connection) = live.filter(|live| !live.has_ended())
+            && let Some(change) = connection.ear.take_change()
+            && let Ok(catalogue) = list(&connection, &self.config.name).await
             && let Some(kept) = self.kept()
         {
             let readable = kept.readable.clone();
             self.keep(Kept { era: connection.era, catalogue, readable });
+            change.taken();
         }
         self.changes.load(Ordering::Acquire)
     }

@@ -63,7 +63,10 @@ fn what_no_person_can_type_is_told() {
             form(&nested, &json!([])),
             "the server asks for `a`, which is of no kind that a person can type",
         ),
-        (form(&many.into(), &json!([])), "the server asks for 33 fields, and at most 32 are"),
+        (
+            form(&many.into(), &json!([])),
+            "the server asks for 33 fields, and at most 32 are filled in",
+        ),
     ];
     for (found, expected) in table {
         assert_eq!(found.err().as_deref(), Some(expected));
