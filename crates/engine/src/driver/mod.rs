@@ -136,7 +136,9 @@ impl Driver {
             match decide(&self.state, &policy) {
                 Action::AppendEvent(event) => self.record(event),
                 Action::CallModel(started) => {
-                    if started.attempt > 1 || self.has_known_tools(&started).await? {
+                    // In a box: the driver of a session without servers of tools stays small.
+                    let may_change = started.attempt == 1 && self.setup.catalogue.is_some();
+                    if !may_change || self.has_known_tools(&started).boxed().await? {
                         self.call_model(started);
                     }
                 }
