@@ -1,10 +1,13 @@
 //! Questions to a person, and their answers.
 
+use std::sync::Arc;
+
 use inspan_core::{
     event::{AgentRef, PermissionAnswered, SessionConfigured},
     gate::{AnsweredBy, Choice, Verdict},
     hash::Hash,
     message::{CallId, How},
+    tool::ToolSpec,
 };
 
 use crate::log::{Log, call};
@@ -224,4 +227,31 @@ fn a_yes_that_was_not_used_yet_does_not_hold_for_another_agent() {
     let asked = "ask person: call_5_0 rm({}), \"it destroys\", [Once, Session, No]";
     assert_eq!(log.story.matches(asked).count(), 2, "{}", log.story);
     assert_eq!(log.story.matches("run call_5_0").count(), 0, "{}", log.story);
+}
+
+/// A yes, also one for the session, ends when the tool is declared otherwise at the next start.
+#[test]
+fn a_yes_does_not_hold_for_another_tool() {
+    for (description, asked_times, allowed) in [("Removes all.", 2, 0), ("Does rm.", 1, 1)] {
+        let mut log = Log::with(|config| {
+            let spec = ToolSpec::new("rm", "Does rm.");
+            config.tools.retain(|tool| tool.name != "rm");
+            config.tools.push(Arc::new(spec));
+        });
+        log.persons_answer_later();
+        log.verdicts.extend(vec![Verdict::Ask("it destroys".to_owned()); 2]);
+        log.prompt("Remove it.");
+        log.replied(&[call("rm", "{}")]);
+        let mut changed = log.state.config.as_deref().cloned().unwrap();
+        for tool in changed.tools.iter_mut().filter(|tool| tool.name == "rm") {
+            Arc::make_mut(tool).description = description.to_owned();
+        }
+        let (call, by, why) = (CallId::new(5, 0), AnsweredBy::Person, String::new());
+        log.append(PermissionAnswered { call, choice: Choice::Session, by, why }.into());
+        log.append(changed.into());
+        log.woken();
+        let asked = "ask person: call_5_0 rm({}), \"it destroys\", [Once, Session, No]";
+        assert_eq!(log.story.matches(asked).count(), asked_times, "{}", log.story);
+        assert_eq!(log.state.allowed.len(), allowed, "{}", log.story);
+    }
 }
